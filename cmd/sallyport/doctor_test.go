@@ -23,7 +23,8 @@ func (in installation) outcomes(t *testing.T, args ...string) (int, map[string]o
 	worst := operator.CheckOK
 	for _, c := range d.Checks {
 		require.NotEmpty(t, c.Message, c.Name)
-		require.Equal(t, c.Status == operator.CheckWarn || c.Status == operator.CheckFail, c.Hint != "", "%s: %s", c.Name, c.Message)
+		require.Equal(t, c.Status == operator.CheckWarn || c.Status == operator.CheckFail, c.Hint != "", "%s: %s", c.Name,
+			c.Message)
 		if c.Status == operator.CheckFail || c.Status == operator.CheckWarn && worst == operator.CheckOK {
 			worst = c.Status
 		}

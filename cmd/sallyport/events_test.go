@@ -90,8 +90,8 @@ func TestEventsOverTheAPI(t *testing.T) {
 		require.Regexp(t, `(?m)^`+good+`  succeeded  1           1                         204$`, text)
 		require.Regexp(t, `(?m)^`+bad+`  dead       1           1                                      connection_refused$`,
 			text)
-		require.Regexp(t, `(?m)`+bad+`  1           1        failed .*connection_refused: The target refused the connection\.$`,
-			text)
+		require.Regexp(t, `(?m)`+bad+
+			`  1           1        failed .*connection_refused: The target refused the connection\.$`, text)
 		shown := decode[struct {
 			eventRow
 			payload

@@ -76,7 +76,9 @@ func (c *keysUpdate) Run(ctx context.Context, e *env) error {
 	if l := c.limit(); l != nil || c.ServiceRate {
 		u.Rate = &l
 	}
-	return c.change(ctx, e, func(s *operator.Store) (operator.Key, error) { return s.UpdateKey(ctx, e.clock.Now(), c.ID, u) })
+	return c.change(ctx, e, func(s *operator.Store) (operator.Key, error) {
+		return s.UpdateKey(ctx, e.clock.Now(), c.ID, u)
+	})
 }
 
 type keysRotate struct {
@@ -112,7 +114,9 @@ type keysDisable struct{ keyID }
 
 // Run disables the key. Disabling it again changes nothing.
 func (c keysDisable) Run(ctx context.Context, e *env) error {
-	return c.change(ctx, e, func(s *operator.Store) (operator.Key, error) { return s.DisableKey(ctx, e.clock.Now(), c.ID) })
+	return c.change(ctx, e, func(s *operator.Store) (operator.Key, error) {
+		return s.DisableKey(ctx, e.clock.Now(), c.ID)
+	})
 }
 
 type keysEnable struct{ keyID }

@@ -71,7 +71,8 @@ func TestSubscriptionsOverTheAPI(t *testing.T) {
 			"ftp://example.com")
 		r.refuse(exitUsage, "the field is required", "subscriptions", "create", "--event-types", "x")
 		r.refuse(exitUsage, "nothing to change", "subscriptions", "update", id)
-		r.refuse(exitUsage, "set and cleared at the same time", "subscriptions", "update", id, "--filter", "true", "--clear", "filter")
+		r.refuse(exitUsage, "set and cleared at the same time", "subscriptions", "update", id, "--filter", "true", "--clear",
+			"filter")
 		r.refuse(exitUsage, "standard input", "subscriptions", "update", id, "--from-file=-", "--signing-secret-file=-")
 		r.refuse(exitFailed, "it contains no secret", "subscriptions", "update", id, "--signing-secret-file=-")
 		r.refuse(exitFailed, "must contain one JSON object", "subscriptions", "update", id, "--from-file="+

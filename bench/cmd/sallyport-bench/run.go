@@ -146,7 +146,7 @@ func (b *bench) engine(ctx context.Context, e *report.Engine, dataDir string) (e
 		// Deferred first, so that it runs after the server has ended.
 		defer func() { err = errors.Join(err, db.Drop(ctx)) }()
 		cfg.DatabaseURL, e.Database = db.URL, db.Settings
-		settle = db.Settle
+		settle = db.Checkpoint
 	}
 	b.say("%s: start", e.Name)
 	server, err := target.StartServer(ctx, b.clk, cfg)

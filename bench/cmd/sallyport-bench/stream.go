@@ -27,7 +27,7 @@ type streamCommand struct {
 	Warmup        time.Duration `default:"2s" placeholder:"TIME" help:"Load before each closed loop's measured part (${default})."`
 	Duration      time.Duration `default:"20s" placeholder:"TIME" help:"Measured part of each phase (${default})."`
 	MaxEvents     int           `default:"2000000" placeholder:"N" help:"Events at most in any phase (${default})."`
-	Drain         time.Duration `name:"drain-timeout" default:"30s" placeholder:"TIME" help:"How long readers may take to be told of every event after the load (${default})."`
+	Drain         time.Duration `name:"drain-timeout" default:"30s" placeholder:"TIME" help:"How long readers may take to receive every event after the load (${default})."`
 
 	Out        string   `default:"bench/out" type:"path" placeholder:"DIR" help:"Folder for the server's logs and result.json (${default})."`
 	DataRoot   string   `type:"path" placeholder:"DIR" help:"Folder in which the server's data folders are made and removed; the system's temporary folder unless given."`

@@ -31,7 +31,7 @@ func TestStreamRun(t *testing.T) {
 	require.Empty(t, e.Problem)
 	require.Equal(t, 3, e.Streaming.Readers)
 	require.Equal(t, events, e.Streaming.Acknowledged)
-	require.Zero(t, e.Streaming.Missing+e.Streaming.Repeats)
+	require.Zero(t, e.Streaming.Missing+e.Streaming.Duplicates)
 	require.Equal(t, 2, e.Contended.Readers)
 	require.Len(t, e.Checks, 6)
 }

@@ -85,7 +85,7 @@ func TestTrackerCountsEachArrivalOnce(t *testing.T) {
 	require.Len(t, records, events)
 	for seq, r := range records {
 		require.True(t, r.WasAcked && r.WasSeen)
-		require.Equal(t, 1, r.Repeats)
+		require.Equal(t, 1, r.Duplicates)
 		require.Equal(t, time.Duration(seq+1), r.Seen)
 		require.GreaterOrEqual(t, r.Acked, r.Sent)
 	}

@@ -41,11 +41,12 @@ type Record struct {
 	// Seen is when the sink had read the first forward of the event; it counts only with WasSeen.
 	Seen    time.Duration
 	WasSeen bool
-	// Repeats is the number of forwards after the first.
-	Repeats int
+	// Duplicates counts the forwards after the first.
+	Duplicates int
 }
 
-// NewTracker returns a Tracker for at most capacity events. Epoch tells its events from those of other phases and runs.
+// NewTracker returns a Tracker for at most capacity events. Epoch distinguishes its events from those of other phases
+// and runs.
 func NewTracker(clk clock.Clock, epoch uint32, capacity int) *Tracker {
 	return &Tracker{epoch: epoch, clk: clk, zero: clk.Now(), slots: make([]slot, capacity)}
 }
@@ -105,19 +106,20 @@ func (t *Tracker) Progress() (acked, arrived int) {
 	return int(t.acked.Load()), int(t.arrived.Load())
 }
 
-// Records yields every event handed out, in order of sequence number. What is read while load runs is a moment's view.
+// Records yields every event handed out, in order of sequence number. While load runs, the records are those of a
+// moment.
 func (t *Tracker) Records() iter.Seq[Record] {
 	return func(yield func(Record) bool) {
 		for i := range t.slots[:t.next.Load()] {
 			s := &t.slots[i]
 			state := s.state.Load()
 			r := Record{
-				Sent:     time.Duration(s.sent.Load()),
-				Acked:    time.Duration(s.acked.Load()),
-				WasAcked: state&ackedBit != 0,
-				Seen:     time.Duration(s.seen.Load()),
-				WasSeen:  state&seenBit != 0,
-				Repeats:  int(s.repeats.Load()),
+				Sent:       time.Duration(s.sent.Load()),
+				Acked:      time.Duration(s.acked.Load()),
+				WasAcked:   state&ackedBit != 0,
+				Seen:       time.Duration(s.seen.Load()),
+				WasSeen:    state&seenBit != 0,
+				Duplicates: int(s.repeats.Load()),
 			}
 			if !yield(r) {
 				return

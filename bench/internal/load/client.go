@@ -66,7 +66,7 @@ func (c *client) do(request []byte) (wire.Message, error) {
 	answer, err := c.reader.Response()
 	if err != nil {
 		c.close()
-		return wire.Message{}, fmt.Errorf("read answer: %w", err)
+		return wire.Message{}, fmt.Errorf("read response: %w", err)
 	}
 	if answer.Close {
 		c.close()

@@ -42,7 +42,7 @@ type Target struct {
 type Plan struct {
 	// Connections is the number of connections, each with one request in flight at most.
 	Connections int
-	// Warmup is load before the part that counts; AfterWarmup is called once at its end, beside the load. Without a
+	// Warmup is load before the part that counts; AfterWarmup is called once at its end, while the load goes on. Without a
 	// warm-up it is called before the first request. A run that ends inside its warm-up does not call it.
 	Warmup      time.Duration
 	AfterWarmup func()
@@ -55,9 +55,9 @@ type Plan struct {
 
 // Outcome is what a Tracker does not know.
 type Outcome struct {
-	// Refused is the number of requests answered with something else than a fresh acknowledgement.
+	// Refused is the number of requests whose response is not a fresh acknowledgement.
 	Refused int
-	// Failed is the number of requests that got no answer.
+	// Failed is the number of requests without a response.
 	Failed int
 	// FirstProblem describes the first refused or failed request.
 	FirstProblem string
@@ -67,8 +67,8 @@ type Outcome struct {
 	Lag stats.Summary
 }
 
-// Run sends until the plan's time or the tracker's capacity is used up, or ctx ends. It returns after every answer has
-// been read. An error means that the run could not be made; refused and failed requests are counted in the Outcome
+// Run sends until the plan's time or the tracker's capacity is used up, or ctx ends. It returns after every response
+// has been read. An error means that the run could not be made; refused and failed requests are counted in the Outcome
 // instead.
 func Run(ctx context.Context, clk clock.Clock, target Target, tracker *event.Tracker, plan Plan) (Outcome, error) {
 	if err := requireLoopback(target.Addr); err != nil {

@@ -64,7 +64,7 @@ type journey struct {
 func follow(records iter.Seq[event.Record]) journey {
 	var j journey
 	for r := range records {
-		j.repeats += r.Repeats
+		j.repeats += r.Duplicates
 		if !r.WasAcked {
 			if r.WasSeen {
 				j.unacknowledged++
@@ -96,7 +96,7 @@ func (r *journeyRun) arrival(before journey, beforeSink sink.Counts) report.Arri
 	}
 	return report.Arrival{
 		Missing:        r.acknowledged - r.delivered + before.acknowledged - before.delivered,
-		Repeats:        r.repeats + before.repeats,
+		Duplicates:     r.repeats + before.repeats,
 		Unacknowledged: r.unacknowledged + before.unacknowledged,
 		Sink:           counts,
 	}

@@ -43,7 +43,7 @@ func TestAcknowledgedWindow(t *testing.T) {
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	seen := func(r event.Record, at, repeats int) event.Record {
-		r.Seen, r.WasSeen, r.Repeats = ms(at), true, repeats
+		r.Seen, r.WasSeen, r.Duplicates = ms(at), true, repeats
 		return r
 	}
 	got := follow(slices.Values([]event.Record{

@@ -39,9 +39,9 @@ type bed struct {
 }
 
 // prepare sets a toy gateway up as the bench does with the real one; subscribe says whether its events are forwarded.
-func prepare(t *testing.T, faults toygateway.Faults, subscribe bool) bed {
+func prepare(t *testing.T, defects toygateway.Defects, subscribe bool) bed {
 	t.Helper()
-	toy, err := toygateway.New(context.WithoutCancel(t.Context()), faults)
+	toy, err := toygateway.New(context.WithoutCancel(t.Context()), defects)
 	require.NoError(t, err)
 	server := httptest.NewServer(toy)
 	to, err := sink.Listen(t.Context())
@@ -70,7 +70,7 @@ func prepare(t *testing.T, faults toygateway.Faults, subscribe bool) bed {
 // The figures of a phase must be consistent with the number of events that are known to have been sent.
 func TestIngest(t *testing.T) {
 	t.Parallel()
-	b := prepare(t, toygateway.Faults{}, false)
+	b := prepare(t, toygateway.Defects{}, false)
 	var profiled atomic.Value
 	b.subject.Profile = func(_ context.Context, phase string) error {
 		profiled.Store(phase)
@@ -93,19 +93,19 @@ func TestIngest(t *testing.T) {
 func TestDelivery(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		faults                        toygateway.Faults
+		defects                       toygateway.Defects
 		delivered, missing, repeats   int
 		badForwards, acceptedForwards int
 	}{
-		"faultless": {delivered: events, acceptedForwards: 2 * events},
-		"losing":    {faults: toygateway.Faults{DropEvery: 10}, delivered: 270, missing: 60, acceptedForwards: 540},
-		"repeating": {faults: toygateway.Faults{RepeatEvery: 10}, delivered: events, repeats: 60, acceptedForwards: 660},
-		"wrong secret": {faults: toygateway.Faults{WrongSecret: true}, delivered: events, badForwards: 6,
+		"correct":   {delivered: events, acceptedForwards: 2 * events},
+		"losing":    {defects: toygateway.Defects{DropEvery: 10}, delivered: 270, missing: 60, acceptedForwards: 540},
+		"repeating": {defects: toygateway.Defects{RepeatEvery: 10}, delivered: events, repeats: 60, acceptedForwards: 660},
+		"wrong secret": {defects: toygateway.Defects{WrongSecret: true}, delivered: events, badForwards: 6,
 			acceptedForwards: 2 * events},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := prepare(t, tc.faults, true)
+			b := prepare(t, tc.defects, true)
 			settings := byCount()
 			settings.Warmup = time.Hour // ended by count as well
 			got, err := phases.NewRunner(clock.System(), settings, 1).Delivery(t.Context(), b.subject, b.sink, b.verifier)
@@ -114,7 +114,7 @@ func TestDelivery(t *testing.T) {
 			require.Equal(t, tc.delivered, got.Delivered)
 			require.Equal(t, tc.delivered, got.ToSink.Samples)
 			require.Equal(t, tc.missing, got.Arrival.Missing)
-			require.Equal(t, tc.repeats, got.Arrival.Repeats)
+			require.Equal(t, tc.repeats, got.Arrival.Duplicates)
 			require.Equal(t, tc.badForwards, got.Arrival.Sink.BadForwards, got.Arrival.Sink.FirstProblem)
 			require.Equal(t, tc.acceptedForwards, got.Arrival.Sink.Forwards)
 			require.Positive(t, got.SustainedPerSecond)
@@ -127,7 +127,7 @@ func TestDelivery(t *testing.T) {
 // The open loop reports both ends of each event and the lag of its own schedule.
 func TestLatency(t *testing.T) {
 	t.Parallel()
-	b := prepare(t, toygateway.Faults{}, true)
+	b := prepare(t, toygateway.Defects{}, true)
 	got, err := phases.NewRunner(clock.System(), byCount(), 1).Latency(t.Context(), b.subject, b.sink, b.verifier)
 	require.NoError(t, err)
 	require.Equal(t, events, got.Delivered)
@@ -141,7 +141,7 @@ func TestLatency(t *testing.T) {
 // A phase in which nothing was acknowledged has no figures: it must fail with the gateway's own words, not print zeros.
 func TestNothingMeasured(t *testing.T) {
 	t.Parallel()
-	b := prepare(t, toygateway.Faults{}, true)
+	b := prepare(t, toygateway.Defects{}, true)
 	b.subject.Target.Secret = "another secret"
 	runner := phases.NewRunner(clock.System(), byCount(), 1)
 	_, err := runner.Ingest(t.Context(), b.subject)
@@ -151,7 +151,7 @@ func TestNothingMeasured(t *testing.T) {
 	require.ErrorIs(t, err, phases.ErrNothingMeasured)
 	require.ErrorContains(t, err, "bad signature")
 
-	b = prepare(t, toygateway.Faults{}, false)
+	b = prepare(t, toygateway.Defects{}, false)
 	settings := byCount()
 	settings.Warmup = time.Hour
 	_, err = phases.NewRunner(clock.System(), settings, 1).Ingest(t.Context(), b.subject)

@@ -17,7 +17,7 @@ import (
 const auditEvery = 50
 
 // Streaming runs the open loop, with every event forwarded to the sink, while so many readers read the stream. A reader
-// that has not been told of every acknowledged event when the drain time-out runs out has missed some.
+// that has not got every acknowledged event when the drain timeout expires has missed some.
 func (r *Runner) Streaming(ctx context.Context, subject Subject, to *sink.Sink, verifier *sink.Verifier,
 	plan readers.Plan) (_ *report.Streaming, err error) {
 	sampler := procstat.Sample(ctx, r.clk, subject.Process)
@@ -60,7 +60,7 @@ func (r *Runner) Streaming(ctx context.Context, subject Subject, to *sink.Sink, 
 		Readers: plan.Count, Acknowledged: run.acknowledged,
 		MessagesPerSecond: float64(got.Received+got.Attempts+got.Updates) / seconds,
 		Received:          got.Received, Attempts: got.Attempts, Updates: got.Updates,
-		Missing: missing, Least: got.Least, Repeats: repeats,
+		Missing: missing, Least: got.Least, Duplicates: repeats,
 		Lagged: got.Lagged, Gaps: got.Gaps, Reconnects: got.Reconnects,
 		Delay: report.NewQuantiles(got.Delay), Lag: report.NewQuantiles(run.out.Lag),
 		Ack: report.NewQuantiles(stats.Summarise(run.ack)),

@@ -24,16 +24,16 @@ func (b *bed) plan() readers.Plan {
 func TestStreaming(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		faults           toygateway.Faults
+		defects          toygateway.Defects
 		missing, repeats int64
 	}{
-		"faultless":  {},
-		"forgetful":  {faults: toygateway.Faults{ForgetEvery: 10}, missing: reading * events / 10},
-		"repetitive": {faults: toygateway.Faults{TellTwiceEvery: 10}, repeats: reading * events / 10},
+		"correct":    {},
+		"forgetful":  {defects: toygateway.Defects{ForgetEvery: 10}, missing: reading * events / 10},
+		"repetitive": {defects: toygateway.Defects{SendTwiceEvery: 10}, repeats: reading * events / 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := prepare(t, tc.faults, true)
+			b := prepare(t, tc.defects, true)
 			settings := byCount()
 			settings.Duration, settings.PerSecond = time.Hour, 10_000
 			got, err := phases.NewRunner(clock.System(), settings, 1).Streaming(t.Context(), b.subject, b.sink, b.verifier,
@@ -42,7 +42,7 @@ func TestStreaming(t *testing.T) {
 			require.Equal(t, events, got.Acknowledged)
 			require.Equal(t, reading, got.Readers)
 			require.Equal(t, tc.missing, got.Missing)
-			require.Equal(t, tc.repeats, got.Repeats)
+			require.Equal(t, tc.repeats, got.Duplicates)
 			require.Positive(t, got.MessagesPerSecond)
 			require.Positive(t, got.Delay.Samples)
 			require.Positive(t, got.Use.PeakResidentBytes)
@@ -53,7 +53,7 @@ func TestStreaming(t *testing.T) {
 // The rate with readers is compared with the rates before and after.
 func TestContended(t *testing.T) {
 	t.Parallel()
-	b := prepare(t, toygateway.Faults{}, false)
+	b := prepare(t, toygateway.Defects{}, false)
 	got, err := phases.NewRunner(clock.System(), byCount(), 1).Contended(t.Context(), b.subject, b.plan())
 	require.NoError(t, err)
 	require.InEpsilon(t, got.With.PerSecond/((got.Before.PerSecond+got.After.PerSecond)/2), got.Ratio, 1e-9)

@@ -87,7 +87,7 @@ func (r *reader) read(ctx context.Context, first bool) (err error) {
 	}
 	resp, err := http.ReadResponse(bufio.NewReaderSize(conn, readBuffer), nil)
 	if err != nil {
-		return fmt.Errorf("read answer: %w", err)
+		return fmt.Errorf("read response: %w", err)
 	}
 	defer func() {
 		_ = conn.Close() // first, for closing the body would read what is left of it

@@ -1,4 +1,4 @@
-// Package readers reads event streams over many connections at once and counts what comes.
+// Package readers reads event streams over many connections in parallel and counts what arrives.
 //
 // Counting has to be cheap, because the readers share the processor with the server that they measure: most of them
 // look for the ends of messages and their types only. Every nth reader is followed event by event.
@@ -32,13 +32,14 @@ type Plan struct {
 type Outcome struct {
 	// Received, Attempts and Updates count messages by type, over all readers.
 	Received, Attempts, Updates int64
-	// Least is how many received events the reader with the fewest was told of.
+	// Least is how many received events the reader with the fewest got.
 	Least int64
-	// Events are the received events of each reader, without those of which a followed one was told again; RepeatedEvents
-	// and RepeatedAttempts count these.
+	// Events are the received events of each reader, without those that a followed one got again; RepeatedEvents and
+	// RepeatedAttempts count these.
 	Events                           []int64
 	RepeatedEvents, RepeatedAttempts int64
-	// Lagged, Gaps and Reconnects count what the server told, and how often readers had to come back.
+	// Lagged, Gaps and Reconnects count the messages of the server about the stream, and how often readers had to come
+	// back.
 	Lagged, Gaps, Reconnects int64
 	// Delay is the time from an event's receipt to the arrival of its message at the followed readers.
 	Delay stats.Summary
@@ -93,7 +94,7 @@ func Open(ctx context.Context, clk clock.Clock, plan Plan) (*Readers, error) {
 	return r, nil
 }
 
-// Least returns how many received events the reader with the fewest has been told of so far.
+// Least returns how many received events the reader with the fewest has got so far.
 func (r *Readers) Least() int64 {
 	return slices.MinFunc(r.list, func(a, b *reader) int {
 		return int(a.received.Load() - b.received.Load())

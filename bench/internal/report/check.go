@@ -11,7 +11,7 @@ const (
 	TargetResident  = 256_000_000.0 // bytes of resident memory at any time
 )
 
-// Check is one figure beside its target.
+// Check is one figure and its target.
 type Check struct {
 	Name   string  `json:"name"`
 	Value  float64 `json:"value"`
@@ -55,7 +55,7 @@ func (e *Engine) checks() []Check {
 	}
 }
 
-// Complete fills in every engine's checks and reports whether the run met all of them, with no fault on the way.
+// Complete fills in every engine's checks and reports whether the run met all of them, without a problem on the way.
 func (r *Report) Complete() bool {
 	ok := len(r.Problems) == 0 && len(r.Engines) > 0
 	for i := range r.Engines {

@@ -87,12 +87,12 @@ func (r *Report) ingest(out *bytes.Buffer) {
 
 func (r *Report) delivery(out *bytes.Buffer) {
 	table(out, "Received and delivered, closed loop, one subscription",
-		"\tsustained/s\tingest/s\tdeliveries/s\tdrain s\tmissing\trepeats\tpeak MB\tCPU s/1000\tbench CPU",
+		"\tsustained/s\tingest/s\tdeliveries/s\tdrain s\tmissing\tduplicates\tpeak MB\tCPU s/1000\tbench CPU",
 		func(t *bytes.Buffer) {
 			for _, e := range r.Engines {
 				if d := e.Delivery; d != nil {
 					fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.2f\t%d\t%d\t%s\n", e.Name, d.SustainedPerSecond, d.IngestPerSecond,
-						d.DeliveriesPerSecond, d.DrainSeconds, d.Arrival.Missing, d.Arrival.Repeats, d.Use)
+						d.DeliveriesPerSecond, d.DrainSeconds, d.Arrival.Missing, d.Arrival.Duplicates, d.Use)
 				}
 			}
 		})
@@ -109,13 +109,14 @@ func (r *Report) delivery(out *bytes.Buffer) {
 
 func (r *Report) latency(out *bytes.Buffer) {
 	table(out, fmt.Sprintf("Latency, open loop, %d/s, one subscription", r.Settings.PerSecond),
-		"\tto sink p50\tp99\tmax ms\tack p50\tp99\tmax ms\tlag max\tevents\tmissing\trepeats\tpeak MB\tCPU s/1000\tbench CPU",
+		"\tto sink p50\tp99\tmax ms\tack p50\tp99\tmax ms\tlag max\tevents\tmissing\tduplicates\tpeak MB\tCPU "+
+			"s/1000\tbench CPU",
 		func(t *bytes.Buffer) {
 			for _, e := range r.Engines {
 				if l := e.Latency; l != nil {
 					fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%d\t%d\t%d\t%s\n", e.Name,
 						l.ToSink.P50, l.ToSink.P99, l.ToSink.Max, l.Ack.P50, l.Ack.P99, l.Ack.Max, l.Lag.Max,
-						l.Delivered, l.Arrival.Missing, l.Arrival.Repeats, l.Use)
+						l.Delivered, l.Arrival.Missing, l.Arrival.Duplicates, l.Use)
 				}
 			}
 		})

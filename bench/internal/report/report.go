@@ -22,7 +22,7 @@ type Report struct {
 	Engines            []Engine `json:"engines"`
 	// Streams says that the run was about readers of the stream.
 	Streams bool `json:"streams,omitempty"`
-	// Problems are faults of the run outside an engine.
+	// Problems are errors of the run outside an engine.
 	Problems []string `json:"problems,omitempty"`
 }
 
@@ -79,7 +79,7 @@ type Use struct {
 	BenchCPUPerThousand float64 `json:"bench_cpu_seconds_per_1000_events"`
 }
 
-// Requests is how the generator's requests ended, beside those acknowledged.
+// Requests counts the generator's requests that were not acknowledged, by how they ended.
 type Requests struct {
 	Refused      int    `json:"refused"`
 	Failed       int    `json:"failed"`
@@ -99,13 +99,13 @@ type Ingest struct {
 	Use       Use       `json:"use"`
 }
 
-// Arrival is what became of the acknowledged events of a phase, its warm-up included.
+// Arrival counts what happened to the acknowledged events of a phase, its warm-up included.
 type Arrival struct {
-	// Missing events were acknowledged and did not reach the sink before the drain time-out.
+	// Missing events were acknowledged and did not reach the sink before the drain timeout.
 	Missing int `json:"missing"`
-	// Repeats are forwards after the first of an event.
-	Repeats int `json:"repeats"`
-	// Unacknowledged events reached the sink although their request was refused or got no answer.
+	// Duplicates counts the forwards of an event after the first.
+	Duplicates int `json:"repeats"`
+	// Unacknowledged events reached the sink although their request was refused or got no response.
 	Unacknowledged int         `json:"unacknowledged"`
 	Sink           sink.Counts `json:"sink"`
 }
@@ -117,7 +117,7 @@ type Delivery struct {
 	Delivered    int `json:"delivered"`
 	// IngestPerSecond is acknowledged events over the time until the last acknowledgement.
 	IngestPerSecond float64 `json:"ingest_per_second"`
-	// DeliveriesPerSecond is forwards, repeats included, over the time until the last arrival.
+	// DeliveriesPerSecond is forwards, duplicates included, over the time until the last arrival.
 	DeliveriesPerSecond float64 `json:"deliveries_per_second"`
 	// SustainedPerSecond is delivered events over the time until the last arrival.
 	SustainedPerSecond float64 `json:"sustained_per_second"`

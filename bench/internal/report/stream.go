@@ -14,12 +14,12 @@ type Streaming struct {
 	Received          int64   `json:"received"`
 	Attempts          int64   `json:"attempts"`
 	Updates           int64   `json:"updates"`
-	// Missing are received events of which a reader was not told, over all readers; Least is what the reader with the
+	// Missing are received events that a reader did not get, over all readers; Least is what the reader with the
 	// fewest got.
 	Missing int64 `json:"missing"`
 	Least   int64 `json:"least"`
-	// Repeats are events of which a reader was told again, and tries of which a followed one was.
-	Repeats    int64 `json:"repeats"`
+	// Duplicates counts events that a reader got again, and attempts that a followed one did.
+	Duplicates int64 `json:"repeats"`
 	Lagged     int64 `json:"lagged"`
 	Gaps       int64 `json:"gaps"`
 	Reconnects int64 `json:"reconnects"`
@@ -58,7 +58,7 @@ const (
 func (e *Engine) streamChecks() []Check {
 	missing, repeats, lagged, delay, ratio, peak := Check{}, Check{}, Check{}, Check{}, Check{}, Check{}
 	if s := e.Streaming; s != nil {
-		missing, repeats, lagged = none(int(s.Missing)), none(int(s.Repeats)), none(int(s.Lagged))
+		missing, repeats, lagged = none(int(s.Missing)), none(int(s.Duplicates)), none(int(s.Lagged))
 		if s.Delay.Samples > 0 {
 			delay = below(s.Delay.P99, TargetDelay)
 		}
@@ -71,8 +71,8 @@ func (e *Engine) streamChecks() []Check {
 		peak = below(float64(e.PeakBytes)/1e6, TargetResident/1e6)
 	}
 	return []Check{
-		missing.named("events that a reader was not told of", "events"),
-		repeats.named("events and tries told twice", "messages"),
+		missing.named("events that a reader did not get", "events"),
+		repeats.named("events and attempts sent twice", "messages"),
 		lagged.named("readers left behind", "readers"),
 		delay.named("receipt to reader, p99", "ms"),
 		ratio.named("ingest with readers over without", ""),
@@ -82,12 +82,12 @@ func (e *Engine) streamChecks() []Check {
 
 func (r *Report) streams(out *bytes.Buffer) {
 	table(out, fmt.Sprintf("Readers of the stream, open loop, %d/s, one subscription", r.Settings.PerSecond),
-		"\treaders\tmessages/s\tmissing\trepeats\tlagged\tto reader p50\tp99\tmax ms\tserver CPU\tpeak MB",
+		"\treaders\tmessages/s\tmissing\tduplicates\tlagged\tto reader p50\tp99\tmax ms\tserver CPU\tpeak MB",
 		func(t *bytes.Buffer) {
 			for _, e := range r.Engines {
 				if s := e.Streaming; s != nil {
 					fmt.Fprintf(t, "%s\t%d\t%.0f\t%d\t%d\t%d\t%.1f\t%.1f\t%.1f\t%.2f\t%.0f\n", e.Name, s.Readers, s.MessagesPerSecond,
-						s.Missing, s.Repeats, s.Lagged, s.Delay.P50, s.Delay.P99, s.Delay.Max, s.CPU,
+						s.Missing, s.Duplicates, s.Lagged, s.Delay.P50, s.Delay.P99, s.Delay.Max, s.CPU,
 						float64(s.Use.PeakResidentBytes)/1e6)
 				}
 			}

@@ -27,7 +27,7 @@ const (
 
 // Counts is what the sink has seen since Expect.
 type Counts struct {
-	// Forwards is the number of forwards credited to an event, repeats included.
+	// Forwards is the number of forwards credited to an event, duplicates included.
 	Forwards int `json:"forwards"`
 	// Strays is the number of requests that carry no mark of an event of the present phase.
 	Strays int `json:"strays"`
@@ -64,7 +64,7 @@ type phase struct {
 	firstProblem string
 }
 
-// Listen starts a Sink on a free port of the IPv4 loopback address. It answers 404 to everything until Expect is
+// Listen starts a Sink on a free port of the IPv4 loopback address. It responds with 404 to everything until Expect is
 // called.
 func Listen(ctx context.Context) (*Sink, error) {
 	var lc net.ListenConfig

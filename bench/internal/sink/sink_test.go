@@ -153,7 +153,7 @@ func TestBadForwardsAreReported(t *testing.T) {
 	}
 }
 
-// Repeats are recorded against their event; forwards of another phase, of events never sent, and without a mark are
+// Duplicates are recorded against their event; forwards of another phase, of events never sent, and without a mark are
 // strays.
 func TestRepeatsAndStrays(t *testing.T) {
 	t.Parallel()
@@ -167,7 +167,7 @@ func TestRepeatsAndStrays(t *testing.T) {
 	require.Equal(t, sink.Counts{Forwards: 2, Strays: 3, Verified: 1}, f.sink.Counts())
 	for r := range f.tracker.Records() {
 		require.True(t, r.WasSeen)
-		require.Equal(t, 1, r.Repeats)
+		require.Equal(t, 1, r.Duplicates)
 	}
 }
 

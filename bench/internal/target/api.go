@@ -112,7 +112,7 @@ func (a *API) create(ctx context.Context, path string, resource, created any) er
 		return fmt.Errorf("POST %s: %w", path, err)
 	}
 	if resp.StatusCode != http.StatusCreated {
-		return fmt.Errorf("%w: POST %s answered %s: %.300s", ErrServer, path, resp.Status, answer)
+		return fmt.Errorf("%w: POST %s: response %s: %.300s", ErrServer, path, resp.Status, answer)
 	}
 	if err := json.Unmarshal(answer, created); err != nil {
 		return fmt.Errorf("POST %s: %w", path, err)
@@ -120,8 +120,8 @@ func (a *API) create(ctx context.Context, path string, resource, created any) er
 	return nil
 }
 
-// SaveProfile writes what an admin listener answers to a GET of target into the file at path. The answer may take as
-// long as ctx.
+// SaveProfile writes the response of an admin listener to a GET of target into the file at path. The response may take
+// as long as ctx.
 func SaveProfile(ctx context.Context, adminAddr, target, path string) (err error) {
 	client := newClient()
 	client.Timeout = 0
@@ -135,7 +135,7 @@ func SaveProfile(ctx context.Context, adminAddr, target, path string) (err error
 	}
 	defer func() { err = errors.Join(err, resp.Body.Close()) }()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%w: GET %s answered %s", ErrServer, target, resp.Status)
+		return fmt.Errorf("%w: GET %s: response %s", ErrServer, target, resp.Status)
 	}
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {

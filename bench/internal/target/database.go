@@ -74,9 +74,9 @@ func CreateDatabase(ctx context.Context, adminURL string) (*Database, error) {
 	return db, nil
 }
 
-// Settle has the server write out what it holds unwritten, so that what is measured next does not pay for what was
-// measured before. The role needs the right to checkpoint.
-func (d *Database) Settle(ctx context.Context) error {
+// Checkpoint makes the server write its unwritten pages, so that the next measurement does not pay for the previous
+// one. The role needs the right to checkpoint.
+func (d *Database) Checkpoint(ctx context.Context) error {
 	err := withConn(ctx, d.admin, func(conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, "CHECKPOINT")
 		return err

@@ -101,7 +101,7 @@ func TestServerDoesNotInheritSettings(t *testing.T) {
 // What the API refuses must stop the run with the answer's text; an answer without the promised fields is refused too.
 func TestAPIReportsRefusals(t *testing.T) {
 	t.Parallel()
-	toy, err := toygateway.New(t.Context(), toygateway.Faults{})
+	toy, err := toygateway.New(t.Context(), toygateway.Defects{})
 	require.NoError(t, err)
 	refusing := httptest.NewServer(toy)
 	t.Cleanup(func() {

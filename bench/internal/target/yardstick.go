@@ -30,7 +30,7 @@ const (
 )
 
 // Yardstick is a process that does what no gateway can do without: read the delivery, check its GitHub signature,
-// answer. It stores nothing. Its figures say what this machine and this generator can do at most.
+// respond. It stores nothing. Its figures say what this machine and this generator can do at most.
 type Yardstick struct {
 	// Addr is host:port of its listener.
 	Addr string

@@ -24,8 +24,8 @@ var ErrRefused = errors.New("the toy does not start")
 const headerTimeout = time.Minute
 
 // Serve is the toy as a process with the gateway's command line: it writes its arguments to out and its credentials
-// into --data, answers on --listen and --admin-listen, and returns nil on SIGTERM. Its own argument --drop-every sets
-// Faults.DropEvery. It refuses the argument --fail and variables that would configure a gateway.
+// into --data, responds on --listen and --admin-listen, and returns nil on SIGTERM. Its own argument --drop-every sets
+// Defects.DropEvery. It refuses the argument --fail and variables that would configure a gateway.
 func Serve(ctx context.Context, out io.Writer, args, environ []string) error {
 	if _, err := fmt.Fprintln(out, strings.Join(args, " ")); err != nil {
 		return err
@@ -36,15 +36,15 @@ func Serve(ctx context.Context, out io.Writer, args, environ []string) error {
 	}
 	ctx, cancel := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer cancel()
-	var faults Faults
+	var defects Defects
 	if every := value(args, "--drop-every"); every != "" {
 		n, err := strconv.ParseInt(every, 10, 64)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrRefused, err)
 		}
-		faults.DropEvery = n
+		defects.DropEvery = n
 	}
-	toy, err := New(context.WithoutCancel(ctx), faults)
+	toy, err := New(context.WithoutCancel(ctx), defects)
 	if err != nil {
 		return err
 	}

@@ -14,8 +14,8 @@ type readers struct {
 	told int64
 }
 
-// tell tells every reader of an event, or leaves it out or tells it twice as the faults say.
-func (s *readers) tell(f Faults, uuid string) {
+// send sends an event to every reader, or leaves it out or sends it twice as the defects say.
+func (s *readers) send(f Defects, uuid string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.told++
@@ -23,7 +23,7 @@ func (s *readers) tell(f Faults, uuid string) {
 	if f.ForgetEvery > 0 && s.told%f.ForgetEvery == 0 {
 		times = 0
 	}
-	if f.TellTwiceEvery > 0 && s.told%f.TellTwiceEvery == 0 {
+	if f.SendTwiceEvery > 0 && s.told%f.SendTwiceEvery == 0 {
 		times = 2
 	}
 	message := fmt.Sprintf("id: %d\nevent: webhook_event.received\ndata: {\"event_uuid\":%q,\"received_at\":%q}\n\n",

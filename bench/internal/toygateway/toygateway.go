@@ -1,5 +1,5 @@
 // Package toygateway is the part of the gateway's HTTP contract that the bench uses, in memory, for the bench's own
-// tests: it verifies, acknowledges and forwards, keeps nothing, and can be told to misbehave.
+// tests: it verifies, acknowledges and forwards, keeps nothing, and can be made to misbehave.
 package toygateway
 
 import (
@@ -33,28 +33,28 @@ const (
 	senders     = 8
 )
 
-// Faults are what the toy does wrong, counted over its forwards; 0 is never.
-type Faults struct {
+// Defects are the ways in which the toy misbehaves, counted over its forwards; 0 is never.
+type Defects struct {
 	// DropEvery leaves out every nth forward.
 	DropEvery int64
 	// RepeatEvery sends every nth forward twice.
 	RepeatEvery int64
-	// ForgetEvery leaves every nth event out of the streams, TellTwiceEvery tells every nth twice.
-	ForgetEvery, TellTwiceEvery int64
-	// WrongSecret signs with another secret than the one it told.
+	// ForgetEvery leaves every nth event out of the streams, SendTwiceEvery sends every nth twice.
+	ForgetEvery, SendTwiceEvery int64
+	// WrongSecret signs with another secret than the one it returned.
 	WrongSecret bool
 }
 
 // Gateway is the toy. Its zero value is not usable: take New.
 type Gateway struct {
 	http.Handler
-	faults Faults
-	hook   *standardwebhooks.Webhook
-	client *http.Client
-	queue  chan forward
-	wg     sync.WaitGroup
-	count  atomic.Int64
-	errs   atomic.Int64
+	defects Defects
+	hook    *standardwebhooks.Webhook
+	client  *http.Client
+	queue   chan forward
+	wg      sync.WaitGroup
+	count   atomic.Int64
+	errs    atomic.Int64
 
 	readers readers
 
@@ -77,9 +77,9 @@ type forward struct {
 }
 
 // New returns a running toy. Its forwards end with ctx.
-func New(ctx context.Context, faults Faults) (*Gateway, error) {
+func New(ctx context.Context, defects Defects) (*Gateway, error) {
 	secret := SigningSecret
-	if faults.WrongSecret {
+	if defects.WrongSecret {
 		secret = "whsec_" + strings.Repeat("QUFB", 8)
 	}
 	hook, err := standardwebhooks.NewWebhook(secret)
@@ -87,7 +87,7 @@ func New(ctx context.Context, faults Faults) (*Gateway, error) {
 		return nil, fmt.Errorf("signing secret: %w", err)
 	}
 	g := &Gateway{
-		faults: faults, hook: hook, queue: make(chan forward, queueLength),
+		defects: defects, hook: hook, queue: make(chan forward, queueLength),
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: senders}},
 	}
 	mux := http.NewServeMux()
@@ -164,7 +164,7 @@ func (g *Gateway) receive(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	event := id.NewUUID()
-	g.readers.tell(g.faults, event)
+	g.readers.send(g.defects, event)
 	if to != nil {
 		g.queue <- forward{id: event, to: *to, body: body}
 	}
@@ -174,10 +174,10 @@ func (g *Gateway) receive(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) forward(ctx context.Context, f forward) {
 	n := g.count.Add(1)
 	times := 1
-	if every := g.faults.RepeatEvery; every > 0 && n%every == 0 {
+	if every := g.defects.RepeatEvery; every > 0 && n%every == 0 {
 		times = 2
 	}
-	if every := g.faults.DropEvery; every > 0 && n%every == 0 {
+	if every := g.defects.DropEvery; every > 0 && n%every == 0 {
 		times = 0
 	}
 	for range times {
