@@ -16,17 +16,16 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver
 	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/testkit/await"
 )
 
-const (
-	patience = time.Minute
-	// soon is how long the servers of these tests outlive their last holder.
-	soon = 10 * time.Millisecond
-)
+// soon is how long the servers of these tests outlive their last holder.
+const soon = 10 * time.Millisecond
 
 func joined(t *testing.T, dir string) *Server {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	s, err := join(ctx, dir, soon)
 	require.NoError(t, err)
@@ -60,10 +59,10 @@ func serverDir(t *testing.T) string {
 // ends waits until a server is gone, and its data with it.
 func ends(t *testing.T, dir string) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	await.Condition(t, "the end of the server", func() bool {
 		_, err := os.Stat(filepath.Join(dir, dataFolder))
 		return errors.Is(err, os.ErrNotExist)
-	}, patience, look)
+	})
 }
 
 // All processes share one server, which ends soon after the last of them, and the next one gets another.
@@ -92,10 +91,10 @@ func TestKeeperIsKilled(t *testing.T) {
 	pid, err := strconv.Atoi(string(bytes.TrimSpace(text)))
 	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-	require.Eventually(t, func() bool {
+	await.Condition(t, "the end of the keeper", func() bool {
 		runs, err := keeperRuns(dir)
 		return err == nil && !runs
-	}, patience, look)
+	})
 	second := joined(t, dir)
 	require.NotEqual(t, first.URL, second.URL)
 	require.NoError(t, reach(t, second))
@@ -108,5 +107,5 @@ func TestFolderIsDeleted(t *testing.T) {
 	dir := serverDir(t)
 	s := joined(t, dir)
 	require.NoError(t, os.Rename(dir, dir+" was here"))
-	require.Eventually(t, func() bool { return reach(t, s) != nil }, patience, look)
+	await.Condition(t, "the end of the server", func() bool { return reach(t, s) != nil })
 }
