@@ -114,7 +114,7 @@ func TestBackupAndRestore(t *testing.T) {
 	refuse("not the keyset of this database", backup, "--keyset-from", stranger)
 	refuse("no such file", backup, "--keyset-from", filepath.Join(to, "none.json"))
 	refuse("no such file", filepath.Join(to, "none.db"), "--keyset-from", keyset)
-	refuse("damaged, or is no database", filepath.Join(bad, "text"), "--keyset-from", keyset)
+	refuse("damaged or is not a database", filepath.Join(bad, "text"), "--keyset-from", keyset)
 	refuse("no backup of a Sallyport database", filepath.Join(bad, "empty"), "--keyset-from", keyset)
 	refuse("no backup of a Sallyport database", to, "--keyset-from", keyset)
 	refuse("write-ahead log", filepath.Join(bad, "live"), "--keyset-from", keyset)

@@ -4,9 +4,5 @@ package archtest_test
 func notRewritten() []string {
 	return []string{
 		"internal/identity/",
-		"internal/platform/db/",
-		"internal/webhooks/eventstream/",
-		"internal/webhooks/filters/",
-		"internal/webhooks/retention/",
 	}
 }

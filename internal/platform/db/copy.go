@@ -12,8 +12,9 @@ import (
 // ErrDamaged says that SQLite finds a file damaged.
 var ErrDamaged = errors.New("the file is damaged")
 
-// CopyTo writes a copy of SQLite's database as one transaction sees it into an empty file, while others go on reading
-// and writing. The copy is compact, and not yet synced. As long as it takes, the write-ahead log is not started anew.
+// CopyTo writes a copy of SQLite's database, as one transaction sees it, into an empty file. Readers and writers
+// continue meanwhile. The copy is compact, and not yet synced. Until it is finished, the write-ahead log cannot
+// restart.
 func (d *DB) CopyTo(ctx context.Context, path string) error {
 	if _, err := d.write.ExecContext(ctx, "VACUUM INTO $1", path); err != nil {
 		return fmt.Errorf("copy the database: %w", err)
@@ -21,7 +22,7 @@ func (d *DB) CopyTo(ctx context.Context, path string) error {
 	return nil
 }
 
-// Size is how many bytes of SQLite's file are in use: what a copy needs at most.
+// Size returns how many bytes of SQLite's file are in use: the most that a copy needs.
 func (d *DB) Size(ctx context.Context) (int64, error) {
 	var size int64
 	err := d.read.QueryRowContext(ctx, `SELECT (pages.page_count - free.freelist_count) * size.page_size
@@ -32,8 +33,8 @@ func (d *DB) Size(ctx context.Context) (int64, error) {
 	return size, nil
 }
 
-// OpenCopy opens a file that CopyTo made, for reading alone. It makes no file beside it. The error is ErrDamaged where
-// it cannot be read as a database.
+// OpenCopy opens a file that CopyTo made, for reading only. It creates no file next to it. The error is ErrDamaged if
+// the file cannot be read as a database.
 func OpenCopy(ctx context.Context, path string) (*DB, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -47,12 +48,12 @@ func OpenCopy(ctx context.Context, path string) (*DB, error) {
 	}
 	d := &DB{engine: SQLite, write: read, read: read, schema: read}
 	if err := d.Ping(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w, or is no database: %w", ErrDamaged, err), d.Close())
+		return nil, errors.Join(fmt.Errorf("%w or is not a database: %w", ErrDamaged, err), d.Close())
 	}
 	return d, nil
 }
 
-// CheckIntegrity has SQLite look at every page, row, index and reference. It returns ErrDamaged where it finds a fault.
+// CheckIntegrity makes SQLite check every page, row, index and reference. It returns ErrDamaged if one is damaged.
 func (d *DB) CheckIntegrity(ctx context.Context) error {
 	var found string
 	err := d.read.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&found)

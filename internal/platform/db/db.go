@@ -36,7 +36,7 @@ const FileName = "sallyport.db"
 // writeTimeout bounds one write transaction, so that a store that hangs becomes an error instead of a standstill.
 const writeTimeout = 10 * time.Second
 
-// Querier is what *sql.DB and *sql.Tx have in common.
+// Querier is the common part of *sql.DB and *sql.Tx.
 type Querier interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
@@ -53,22 +53,21 @@ type DB struct {
 	// file is SQLite's database file, through which checkpoints sync. It stays open until SQLite has closed the file too:
 	// on POSIX systems closing any descriptor of a file ends all locks that the process holds on it.
 	file *os.File
-	// conns holds the connection of every PostgreSQL transaction under way, by *sql.Tx: database/sql does not tell, and
-	// only the connection can send several statements at once.
+	// conns holds the connection of every open PostgreSQL transaction, by *sql.Tx: database/sql does not expose it, and
+	// only the connection can send several statements at the same time.
 	conns sync.Map
 	// held is for how long write transactions were open, in nanoseconds.
 	held atomic.Int64
 	clk  clock.Clock
 }
 
-// Held returns for how long write transactions of this process were open since it began, all together. What waits for
-// the database to be less busy compares two values with the time between them: on SQLite, which has one writer, their
-// share of it is how busy the writer was.
+// Held returns the total time that write transactions of this process were open. Work that yields to others compares
+// two values with the time between them: on SQLite, which has one writer, their share of it is the load of the writer.
 func (d *DB) Held() time.Duration { return time.Duration(d.held.Load()) }
 
 type heldKey struct{}
 
-// WithHeld returns a context whose write transactions add to held for how long each of them was open. It is for one
+// WithHeld returns a context whose write transactions add the time that they were open to held. It is for one
 // goroutine.
 func WithHeld(ctx context.Context, held *time.Duration) context.Context {
 	return context.WithValue(ctx, heldKey{}, held)
@@ -94,8 +93,8 @@ func (d *DB) Schema() *sql.DB { return d.schema }
 // Write returns the handle that Tx uses; only maintenance needs it directly.
 func (d *DB) Write() *sql.DB { return d.write }
 
-// Open opens the PostgreSQL database at databaseURL or, where that is empty, the SQLite file in the data folder, which
-// it creates with the folder. It checks that the database answers.
+// Open opens the PostgreSQL database at databaseURL or, if that is empty, the SQLite file in the data folder, which it
+// creates with the folder. It checks that the database responds.
 func Open(ctx context.Context, databaseURL, dataDir string) (*DB, error) {
 	if databaseURL != "" {
 		return openPostgres(ctx, databaseURL)
@@ -200,19 +199,19 @@ func (d *DB) Close() error {
 	return err
 }
 
-// Ping reports whether the database answers a query.
+// Ping reports whether the database responds to a query.
 func (d *DB) Ping(ctx context.Context) error {
 	var one int
 	return d.read.QueryRowContext(ctx, "SELECT 1").Scan(&one)
 }
 
-// ErrCommitUnknown says that the connection was lost while the answer to a commit was on its way: the transaction may
-// be stored or not.
+// ErrCommitUnknown says that the connection was lost before the response to a commit: the transaction may be stored or
+// not.
 var ErrCommitUnknown = errors.New("whether the transaction was stored is not known")
 
-// Tx runs fn in one transaction and commits it. A deadlock or serialisation failure is tried again, up to five times,
-// so fn must be repeatable. No network call belongs inside. An error that is ErrCommitUnknown leaves open whether fn's
-// work is stored; any other says that it is not.
+// Tx runs fn in one transaction and commits it. After a deadlock or serialisation failure it runs fn again, at most
+// five times in total, so fn must tolerate that. No network call belongs inside. After ErrCommitUnknown, the work of fn
+// may be stored or not; after any other error it is not.
 func (d *DB) Tx(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	var err error
 	for range 5 {

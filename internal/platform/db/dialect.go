@@ -96,14 +96,14 @@ func IsLockTimeout(err error) bool {
 	return errors.As(err, &pg) && pg.Code == "55P03"
 }
 
-// refused reports whether err is PostgreSQL's answer to a commit that it did not carry out, as opposed to the loss of
-// the connection, of which a server that is shutting down may tell as well.
+// refused reports whether err is PostgreSQL's refusal of a commit, as opposed to the loss of the connection, which a
+// server that is shutting down also reports.
 func refused(err error) bool {
 	var pg *pgconn.PgError
 	return errors.Is(err, pgx.ErrTxCommitRollback) || errors.As(err, &pg) && pg.Code[:2] != "08" && pg.Code[:2] != "57"
 }
 
-// IsUnavailable reports whether err says that the store cannot serve now (lost connection, full disk, lock time-out),
+// IsUnavailable reports whether err says that the database cannot serve now (lost connection, full disk, lock timeout),
 // as opposed to refusing this one statement.
 func IsUnavailable(err error) bool {
 	if err == nil {

@@ -18,7 +18,7 @@ const (
 	recheckTimeout = time.Second
 	// rechecks is how many credentials are checked at a time.
 	rechecks = 4
-	// trust is how long a stream goes on while its credential cannot be checked.
+	// trust is how long a stream continues while its credential cannot be checked.
 	trust = 30 * time.Second
 )
 
@@ -29,7 +29,7 @@ type credential struct {
 	verified time.Time
 }
 
-// watch has the reader's credential checked from now on. The caller holds the lock.
+// watch checks the reader's credential from now on. The caller holds the lock.
 func (s *Service) watch(r Request, reader *Reader) {
 	c := s.credentials[r.Credential]
 	if c == nil {
@@ -40,7 +40,7 @@ func (s *Service) watch(r Request, reader *Reader) {
 	c.readers[reader] = struct{}{}
 }
 
-// unwatch is the end of watch.
+// unwatch undoes watch.
 func (s *Service) unwatch(reader *Reader, name string) {
 	c := s.credentials[name]
 	delete(c.readers, reader)
@@ -103,8 +103,7 @@ func (s *Service) checkAgain(ctx context.Context, c *credential) {
 	}
 }
 
-// refused reports whether the error says that the credential no longer opens the stream, as opposed to that nobody can
-// tell now.
+// refused reports whether the error says that the credential no longer opens the stream. Other errors leave that open.
 func refused(err error) bool {
 	var e *apperr.Error
 	return errors.As(err, &e) && e.HTTPStatus() < http.StatusInternalServerError

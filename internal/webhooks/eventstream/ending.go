@@ -10,9 +10,9 @@ import (
 
 // Types of messages about the stream itself.
 const (
-	// StreamGap tells that what happened before it was missed.
+	// StreamGap reports that earlier messages were missed.
 	StreamGap = "stream.gap"
-	// StreamLagged tells that the reader has been left behind, and ends the stream.
+	// StreamLagged ends the stream of a reader that is too slow.
 	StreamLagged = "stream.lagged"
 	// StreamClosed ends the stream for another reason.
 	StreamClosed = "stream.closed"
@@ -40,7 +40,7 @@ const (
 	ReasonTimeLimit  ClosingReason = "time_limit"
 	ReasonStopping   ClosingReason = "server_stopping"
 	ReasonInternal   ClosingReason = "internal_error"
-	// The last two are told to nobody: the reader is gone.
+	// The last two are sent to no one: the reader is gone.
 	reasonLeft     ClosingReason = "reader_left"
 	reasonUnwanted ClosingReason = "write_failed"
 )
@@ -50,7 +50,7 @@ func reasons() []ClosingReason {
 		ReasonInternal, reasonLeft, reasonUnwanted}
 }
 
-// ending is how a stream ends; without an event nothing is said.
+// ending is how a stream ends. Without an event nothing is sent.
 type ending struct {
 	event string
 	Closing
@@ -102,10 +102,10 @@ type Gap struct {
 	Until string `json:"missed_until" format:"date-time"`
 }
 
-// GapReason is why a place is gone.
+// GapReason is why messages were missed.
 type GapReason string
 
-// The reasons why a place is gone.
+// The reasons of a gap.
 const (
 	GapTooOld  GapReason = "too_old"
 	GapTooMany GapReason = "too_many"
@@ -116,7 +116,7 @@ func (g GapReason) message() string {
 	const what = "; list the events received in between"
 	switch g {
 	case GapTooOld:
-		return "What was missed is partly more than an hour old" + what
+		return "Some of the missed messages are more than an hour old" + what
 	case GapTooMany:
 		return "More than 10,000 messages were missed" + what
 	case GapUnknown:

@@ -8,11 +8,10 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// Limits of what is kept in memory. Readers have no buffers of their own: each reads on in its feed, and one that a
-// feed has left behind is told so.
+// Limits of the messages in memory. Readers have no buffers of their own: each reads from its feed.
 const (
-	// feedMessages, feedBytes and feedAge bound what a feed keeps behind its readers. The age counts from when the feed
-	// got it: what a reader who comes back has missed may be older than that.
+	// feedMessages, feedBytes and feedAge limit what a feed keeps behind its readers. The age counts from when the feed
+	// got the message: messages for a reader who comes back may be older.
 	feedMessages = events.LogMessages
 	feedBytes    = 16 << 20
 	feedAge      = 30 * time.Second
@@ -28,21 +27,21 @@ type feed struct {
 	readers int
 
 	mu sync.Mutex
-	// from is the position after which the feed tells everything of its environment.
+	// from is the position after which the feed has every message of its environment.
 	from int64
 	// chunks are what the feed has; the first of them has the index base.
 	chunks   []*chunk
 	base     int64
 	messages int
 	bytes    int
-	// last is the place of the newest record that the feed has told of; at position 0 there was none.
+	// last is the place of the newest record in the feed; at position 0 there was none.
 	last events.LogPlace
 	// guard is the position of a record that is before what the feed waits for. As long as the log has it, nothing between
 	// it and the feed's next record has been cut; 0 where there is no such record.
 	guard int64
 	// changed is closed, and replaced, when something is added.
 	changed chan struct{}
-	// broken says that the feed has missed something, so that nobody can read on in it.
+	// broken is true if the feed has missed something, so that no reader can continue in it.
 	broken bool
 }
 
@@ -76,7 +75,7 @@ func (f *feed) add(chunks []*chunk, now time.Time) int {
 	return f.bytes - before
 }
 
-// shed drops the oldest chunk, and returns how many bytes it had; 0 where only one is left.
+// shed drops the oldest chunk and returns its size in bytes; 0 if only one is left.
 func (f *feed) shed() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

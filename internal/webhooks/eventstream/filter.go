@@ -11,8 +11,7 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// filter is a list's filter, ready to be held against one message after the other. A property test holds it to what
-// events.Store.List selects.
+// filter is a list's filter, prepared for matching messages. A property test compares it with events.Store.List.
 type filter struct {
 	events.Filter
 	// bound holds the connections that the reader may see, whatever the filter asks for.
@@ -43,8 +42,8 @@ func (f *filter) asksDeliveries() bool {
 	return len(f.SubscriptionIDs) > 0 || len(f.HTTPStatuses) > 0 || len(f.ErrorCodes) > 0
 }
 
-// matches reports whether the message is for the reader. What the filter asks of deliveries must hold for one delivery
-// of the event; a try is asked itself.
+// matches reports whether the reader gets the message. One delivery of the event must meet all conditions on
+// deliveries. For an attempt, the attempt must.
 func (f *filter) matches(m *message) bool {
 	if !f.matchesEvent(m.Event) {
 		return false

@@ -24,7 +24,7 @@ const (
 	tickRecords  = 256
 	tickMessages = 2000
 	tickTimeout  = 5 * time.Second
-	// patience is how long the hub reads as much as it may before it ends the feeds that make it do so.
+	// patience is how long the hub reads at its limit before it ends the feeds that cause it.
 	patience = 10 * time.Second
 )
 
@@ -44,23 +44,21 @@ func (s *Service) tick(ctx context.Context) time.Duration {
 		return tickIdle
 	}
 	if env, ok := s.flood.after(round, now); ok {
-		s.logger.WarnContext(ctx, "the streams of an environment have more to tell than one node reads, and are ended",
+		s.logger.WarnContext(ctx, "ended the streams of an environment with more messages than one node reads",
 			slog.String("environment_id", string(env)))
 		s.breakOff(env)
 	}
 	return max(tickInterval, time.Duration(round.messages)*time.Second/tickRate) - now.Sub(start)
 }
 
-// flood watches for environments in which more happens than the hub reads: everybody else's messages would come later
-// and later.
+// flood finds environments with more messages than the hub reads, which would delay the messages of all others.
 type flood struct {
 	since time.Time
 	// messages counts what the hub has read since then.
 	messages map[id.Environment]int
 }
 
-// after notes a round. Where the rounds have been full for as long as patience, it returns the environment that filled
-// them.
+// after records a round. If rounds have been full for as long as patience, it returns the environment that filled them.
 func (f *flood) after(r round, now time.Time) (id.Environment, bool) {
 	if !r.more || r.messages < tickMessages/2 {
 		*f = flood{}
@@ -85,7 +83,7 @@ func (f *flood) after(r round, now time.Time) (id.Environment, bool) {
 	return largest, true
 }
 
-// breakOff ends the feeds of an environment. Their readers come back and go on where the log still leads.
+// breakOff ends the feeds of an environment. Their readers come back and continue where the log still reaches.
 func (s *Service) breakOff(env id.Environment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +147,7 @@ func (s *Service) advance(ctx context.Context) (r round, err error) {
 	}
 }
 
-// fed reports whether somebody reads the environment.
+// fed reports whether the environment has readers.
 func (s *Service) fed(env id.Environment) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -54,7 +54,7 @@ const (
 // errCut says that the log has been cut in front of the reader.
 var errCut = errors.New("the log no longer has what the reader needs")
 
-// catchUp sends the reader a page of what lies between it and a position.
+// catchUp sends the reader a page of the messages between it and a position.
 func (r *Reader) catchUp(ctx context.Context, here *start, target int64) *ending {
 	select {
 	case r.s.pages <- struct{}{}:

@@ -50,8 +50,8 @@ func between[T any](list []T, from, to int) (found []T, fromNext, toNext int) {
 	return list[min(from, n):min(to, n)], max(from-n, 0), max(to-n, 0)
 }
 
-// load makes the chunks of parts of one environment's log, in their order. Events are read as they stand now: where
-// several parts tell that an event changed, the last one does for all.
+// load makes the chunks of parts of one environment's log, in their order. Events are read in their present state. If
+// several parts report changes of an event, only the last one gets a message.
 func (s *Service) load(ctx context.Context, key feedKey, records []part) ([]*chunk, error) {
 	updated := lastUpdates(records)
 	var uuids []string
@@ -120,7 +120,7 @@ func (s *Service) load(ctx context.Context, key feedKey, records []part) ([]*chu
 	return chunks, nil
 }
 
-// lastUpdates returns the index of the last part that tells of a change of each event.
+// lastUpdates returns the index of the last part with a change of each event.
 func lastUpdates(records []part) map[string]int {
 	last := map[string]int{}
 	for i := range records {

@@ -14,24 +14,25 @@ type Kind string
 
 // The types of messages about events.
 const (
-	// EventReceived tells of an event that was stored, once.
+	// EventReceived reports a stored event, once.
 	EventReceived Kind = "webhook_event.received"
-	// AttemptCompleted tells of a try that was recorded, once.
+	// AttemptCompleted reports a recorded attempt, once.
 	AttemptCompleted Kind = "webhook_attempt.completed"
-	// EventUpdated tells how an event stands after it changed. Of changes that follow each other closely the last is told.
+	// EventUpdated reports the state of an event after a change. Of changes in quick succession, only the last is
+	// reported.
 	EventUpdated Kind = "webhook_event.updated"
 )
 
-// Message is what a stream tells of an event.
+// Message is a message of a stream about an event.
 type Message struct {
 	Kind Kind
-	// Event is the event as it stood when the message was made.
+	// Event is the event in its state when the message was made.
 	Event *events.Event
-	// Attempt is the try that an AttemptCompleted tells of, without headers and bodies; else nil.
+	// Attempt is the attempt of an AttemptCompleted, without headers and bodies; otherwise nil.
 	Attempt *deliveries.Attempt
 }
 
-// message is a message with its place and, once somebody reads it, its form on the wire, which all readers share.
+// message is a message with its place and, once a reader needs it, its wire format, which all readers share.
 type message struct {
 	Message
 	place Place

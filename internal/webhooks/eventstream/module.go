@@ -6,7 +6,7 @@ import (
 	"sallyport/internal/platform/module"
 )
 
-// Module returns what the stream brings to the process; eventshttp adds its operations to those of events.
+// Module returns the parts of the process that the stream provides; eventshttp adds its operations to those of events.
 func (s *Service) Module() module.Module {
 	feed := module.Background("event-stream", s.run)
 	feed.Drain = func(context.Context) error {

@@ -12,8 +12,8 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// Place is how far a reader has come: everything that the environment's log tells up to a record, and of that record
-// the first messages, is behind it. Its text is what the stream sends as the id of a message.
+// Place is a reader's position in the environment's log: all records before one, and the first messages of that one,
+// are behind the reader. Its text is the id of a message.
 type Place struct {
 	// position is that of a record of the environment; 0 where the environment had none yet.
 	position int64
@@ -66,8 +66,8 @@ func (p Place) text(d digest) string {
 // errPlace says that a text is no id that a stream of the environment has sent.
 var errPlace = errors.New("the id is not from a stream of this environment")
 
-// ParsePlace reads the id of a message of the environment's streams. Ids cannot be told from forged ones, but lead
-// nowhere else than into the environment's own log.
+// ParsePlace parses the id of a message of the environment's streams. Forged ids are not recognised, but lead only into
+// the environment's own log.
 func ParsePlace(env id.Environment, text string) (Place, error) {
 	if len(text) > maxIDLength {
 		return Place{}, errPlace

@@ -29,7 +29,7 @@ func (s *Service) turnBytes() int {
 	return min(max(nodeTurnBytes/max(1, int(s.open.Load())), leastTurnBytes), mostTurnBytes)
 }
 
-// Sink takes what a reader is sent, in whole blocks. An error ends the reader.
+// Sink receives whole blocks of a stream. An error ends the reader.
 type Sink interface {
 	Write(blocks []byte) error
 }
@@ -41,7 +41,7 @@ type Reader struct {
 	digest digest
 	filter filter
 	from   *Place
-	// ended holds why the stream must end, once somebody has found a reason.
+	// ended holds why the stream must end, once there is a reason.
 	ended chan ending
 
 	// feed, which the reader is counted on, and gone belong to the service's lock; gone says that the reader's place has
@@ -59,7 +59,7 @@ type Reader struct {
 	spent int
 }
 
-// end has the stream end, unless it is ending already.
+// end ends the stream, unless it is ending already.
 func (r *Reader) end(e ending) {
 	select {
 	case r.ended <- e:
@@ -67,7 +67,7 @@ func (r *Reader) end(e ending) {
 	}
 }
 
-// Serve sends the stream to sink until ctx ends, the sink fails, or there is a reason to end it, which it tells.
+// Serve sends the stream to sink until ctx ends, the sink fails, or there is a reason to end it, which it sends last.
 func (r *Reader) Serve(ctx context.Context, sink Sink) {
 	r.sink = sink
 	life := r.s.clock.NewTimer(time.Duration(float64(maxLife) * (1 - lifeJitter + 2*lifeJitter*random())))
@@ -119,7 +119,7 @@ func (r *Reader) serve(ctx context.Context) ending {
 	}
 }
 
-// beat tells a quiet reader that the stream lives, and how far it has come.
+// beat sends a heartbeat with the reader's place.
 func (r *Reader) beat() *ending {
 	if r.place.position == 0 {
 		r.place.at = r.s.clock.Now()
@@ -127,8 +127,8 @@ func (r *Reader) beat() *ending {
 	return r.write(sse.AppendComment(nil, "heartbeat"), r.here())
 }
 
-// here is a block that dispatches nothing and moves the client on to the reader's place, so that it comes back from
-// there although nothing was for it.
+// here returns a block without a message that moves the client to the reader's place, so that it comes back from there
+// although it got no message.
 func (r *Reader) here() []byte {
 	b, err := sse.Message{ID: r.place.text(r.digest)}.Append(nil)
 	if err != nil {

@@ -19,13 +19,13 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// Options are the limits of the streams.
+// Options holds the limits of the streams.
 type Options struct {
-	// MaxReaders bounds the readers of this node, MaxPerEnvironment those of one environment on it.
+	// MaxReaders limits the readers of this node, MaxPerEnvironment those of one environment on it.
 	MaxReaders, MaxPerEnvironment int
 }
 
-// Config is what a Service is made from.
+// Config holds the dependencies of a Service.
 type Config struct {
 	DB       *db.DB
 	Events   *events.Store
@@ -33,19 +33,19 @@ type Config struct {
 	Identity Identity
 	Clock    clock.Clock
 	Logger   *slog.Logger
-	// Data returns the data of a message about an event, as its readers get it.
+	// Data returns the data of a message about an event on the wire.
 	Data    func(Message) ([]byte, error)
 	Options Options
 }
 
-// Identity tells whether somebody may still do what they once could.
+// Identity knows the present rights of principals.
 type Identity interface {
-	// Current returns the principal as they are now, in the same environment, or an apperr: unauthorized where their key
-	// or session has ended, not_found where the environment is none of theirs any more.
+	// Current returns the principal with its present rights in the same environment, or an apperr: unauthorized if its key
+	// or session has ended, not_found if it has lost the environment.
 	Current(ctx context.Context, p access.Principal) (access.Principal, error)
 }
 
-// Service feeds the readers of this node.
+// Service sends the streams of this node.
 type Service struct {
 	db       *db.DB
 	events   *events.Store
@@ -60,17 +60,17 @@ type Service struct {
 
 	wake    jobs.Wake
 	buffers sync.Pool
-	// pages bounds the readers that catch up from the database at a time.
+	// pages limits the readers that catch up from the database at the same time.
 	pages    chan struct{}
 	stopping chan struct{}
 	stop     sync.Once
-	// open is how many readers there are, for who holds no lock.
+	// open counts the readers, for callers without the lock.
 	open atomic.Int64
 	// flood belongs to the hub.
 	flood flood
 
 	mu sync.Mutex
-	// head is the position up to which the feeds tell everything; without feeds it means nothing.
+	// head is the position up to which the feeds are complete; meaningless without feeds.
 	head  int64
 	feeds map[feedKey]*feed
 	// bytes is what the feeds hold.
@@ -103,29 +103,28 @@ func (s *Service) run(ctx context.Context) {
 	loops.Wait()
 }
 
-// endStreams ends every stream, and lets no other begin. Readers come back to another node, or later, and miss nothing.
+// endStreams ends every stream and refuses new ones. Readers reconnect to another node, or later, and miss nothing.
 func (s *Service) endStreams() { s.stop.Do(func() { close(s.stopping) }) }
 
-// Request is what somebody wants to read.
+// Request is a request for a stream.
 type Request struct {
-	// View is what the reader may see: an environment, and of a bounded reader some of its connections.
+	// View is what the reader may see: an environment, or some of its connections.
 	View   access.View
 	Filter events.Filter
-	// From is where the reader stopped the last time; nil means that it begins now.
+	// From is where the reader stopped; nil for a new reader.
 	From *Place
-	// Credential names the credential behind the stream, without telling it, and Check reports whether it still opens the
-	// stream: nil, or the apperr with which a new request would be refused.
+	// Credential identifies the credential behind the stream without containing it. Check returns nil if it still opens
+	// the stream, and otherwise the apperr of a new request.
 	Credential string
 	Check      func(ctx context.Context) error
 }
 
-// retryAfter is when whoever found no place may come back.
+// retryAfter is the Retry-After of a refused reader.
 const retryAfter = 5 * time.Second
 
-// Open takes a place for a reader, which it keeps until ctx ends.
+// Open reserves a place for a reader until ctx ends.
 //
-// Errors: too_many_streams where the environment has as many readers as it may; unavailable where this node has, or is
-// stopping.
+// Errors: too_many_streams if the environment has its maximum of readers; unavailable if this node has, or is stopping.
 func (s *Service) Open(ctx context.Context, r Request) (*Reader, error) {
 	filter, err := compile(r.View, r.Filter)
 	if err != nil {
@@ -157,7 +156,7 @@ func (s *Service) Open(ctx context.Context, r Request) (*Reader, error) {
 	return reader, nil
 }
 
-// close gives back the place of a reader.
+// close releases the place of a reader.
 func (s *Service) close(r *Reader, credential string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,7 +26,7 @@ const (
 	sweptTickets = 20
 )
 
-// holder is who a ticket was made for, as it is stored. What they may do is read when the ticket is used.
+// holder is the owner of a ticket as it is stored. Its rights are read when the ticket is used.
 type holder struct {
 	Kind    access.Kind `json:"kind"`
 	ID      string      `json:"id"`
@@ -56,8 +56,8 @@ func ticketColumns(r *ticketRow) db.Columns {
 	}
 }
 
-// MakeTicket makes a ticket with which one stream can be opened once: in the principal's environment, in their name and
-// with the filter. Of the ticket only a hash is stored. Too many unused tickets are rate_limited.
+// MakeTicket makes a ticket that opens one stream: in the principal's environment, in its name and with the filter.
+// Only a hash of the ticket is stored. Too many unused tickets are rate_limited.
 func (s *Service) MakeTicket(ctx context.Context, p access.Principal,
 	f events.Filter) (ticket string, expires time.Time, err error) {
 	now := s.clock.Now()
@@ -91,7 +91,7 @@ func (s *Service) MakeTicket(ctx context.Context, p access.Principal,
 	return ticket, expires, nil
 }
 
-// hashTicket returns what is stored of a ticket. Its 128 random bits need no salt and no slow hash.
+// hashTicket returns the stored form of a ticket. Its 128 random bits need no salt and no slow hash.
 func hashTicket(ticket string) []byte {
 	sum := sha256.Sum256([]byte(ticket))
 	return sum[:]
@@ -100,8 +100,8 @@ func hashTicket(ticket string) []byte {
 // errTicket is the reason for the log; clients get the text of every credential.
 var errTicket = errors.New("the ticket is unknown, used or expired")
 
-// UseTicket consumes a ticket that came from an address and returns its holder, with the rights that they have now, and
-// its filter. A ticket that is unknown, used or expired, or whose holder may no longer work there, is unauthorized.
+// UseTicket consumes a ticket that came from an address and returns its holder, with its present rights, and its
+// filter. A ticket that is unknown, used or expired, or whose holder has lost access, is unauthorized.
 func (s *Service) UseTicket(ctx context.Context, ticket, ip string) (access.Principal, events.Filter, error) {
 	unauthorized := func(err error) (access.Principal, events.Filter, error) {
 		return access.Principal{}, events.Filter{}, apperr.Unauthorized(err)
@@ -139,7 +139,7 @@ func (s *Service) UseTicket(ctx context.Context, ticket, ip string) (access.Prin
 	return p, row.filter, err
 }
 
-// Current returns the holder of a ticket as they are now: see Identity.
+// Current returns the holder of a ticket with its present rights; see Identity.
 func (s *Service) Current(ctx context.Context, p access.Principal) (access.Principal, error) {
 	return s.identity.Current(ctx, p)
 }

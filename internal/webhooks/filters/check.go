@@ -12,7 +12,7 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// The rules that a filter can break, as the Rule of a Violation.
+// The rules that a filter can break.
 const (
 	ruleMinLength = "min_length"
 	ruleMaxLength = "max_length"
@@ -24,15 +24,15 @@ const (
 	ruleCost      = "cost"
 )
 
-// Violation is one thing that is wrong with a filter.
+// Violation is an error in a filter.
 type Violation struct {
-	// Rule is the name of the rule that it breaks, as in apperr.Detail.
+	// Rule is the name of the broken rule, as in apperr.Detail.
 	Rule string
-	// Message begins with the line and column where there is one, both counted from 1, and repeats no part of the filter.
+	// Message begins with line and column if there are any, both counted from 1. It contains no part of the filter.
 	Message string
 }
 
-// Check returns what is wrong with a filter; nothing where it can be stored.
+// Check returns the violations of a filter; none if it can be stored.
 func Check(text string) []Violation {
 	_, violations := compile(text)
 	return violations
@@ -41,7 +41,7 @@ func Check(text string) []Violation {
 func compile(text string) (*program, []Violation) {
 	switch {
 	case text == "":
-		return nil, []Violation{{ruleMinLength, "must not be empty; null is for no filter"}}
+		return nil, []Violation{{ruleMinLength, "must not be empty; use null for no filter"}}
 	case utf8.RuneCountInString(text) > MaxLength:
 		return nil, []Violation{{ruleMaxLength, fmt.Sprintf("must be at most %d characters", MaxLength)}}
 	case !storable(text):
@@ -81,7 +81,7 @@ func storable(text string) bool {
 	return true
 }
 
-// isReplacement tells the character U+FFFD from bytes that are no text.
+// isReplacement distinguishes the character U+FFFD from bytes that are not text.
 func isReplacement(text string) bool {
 	_, size := utf8.DecodeRuneInString(text)
 	return size > 1

@@ -17,7 +17,7 @@ const (
 	maxNodes, maxDepth = 2000, 50
 )
 
-// environment is what filters are checked against. It is built once and never changed.
+// environment is what filters are checked against. It is built once and immutable.
 var environment = sync.OnceValue(func() *cel.Env { //nolint:gochecknoglobals // a constant
 	registry, err := types.NewRegistry()
 	if err != nil {
@@ -43,7 +43,7 @@ var environment = sync.OnceValue(func() *cel.Env { //nolint:gochecknoglobals // 
 	return env
 })
 
-// provider knows the type of the event beside CEL's own types.
+// provider knows the type of the event in addition to CEL's own types.
 type provider struct {
 	*types.Registry
 	fields map[string]*types.FieldType

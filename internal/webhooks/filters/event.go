@@ -6,24 +6,23 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// Event is an event as a filter sees it. What is costly is decoded when a filter first reads it, and then once for all
-// filters, so one Event is for one goroutine at a time.
+// Event is an event as a filter sees it. Expensive parts are decoded when a filter first reads them, once for all
+// filters, so an Event is for one goroutine at a time.
 type Event struct {
-	// Type is the event's type, and Types all types of a batch; where Types is empty it stands for Type alone.
+	// Type is the event's type, and Types all types of a batch. If Types is empty, Type is the only one.
 	Type  string
 	Types []string
-	// Provider, ProviderConfigKey and ConnectionID say where the event comes from.
+	// Provider, ProviderConfigKey and ConnectionID identify the source of the event.
 	Provider, ProviderConfigKey, ConnectionID string
 	ReceivedAt                                time.Time
 	ContentType                               string
 	// Control marks a provider's ping or confirmation.
 	Control bool
-	// Headers is the stored JSON object of lower-case names and texts, with what is secret redacted. Empty stands for
-	// none.
+	// Headers is the stored JSON object of lower-case names and texts, with secrets redacted; empty for none.
 	Headers string
-	// Body is the body's JSON, which must be valid. It is nil for a body that is no JSON.
+	// Body is the body's JSON, which must be valid; nil if the body is not JSON.
 	Body []byte
-	// Expired says that headers and body are no longer there: a filter that reads them fails.
+	// Expired is true if headers and body are gone. A filter that reads them fails.
 	Expired bool
 
 	headers, body *document

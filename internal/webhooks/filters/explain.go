@@ -9,8 +9,8 @@ import (
 	"cel.dev/cel-go/common"
 )
 
-// explain says in plain words what CEL has found. CEL's own words repeat parts of the filter, which may hold a secret,
-// and are written for who knows its grammar.
+// explain describes CEL's errors in plain words. CEL's own texts repeat parts of the filter, which may contain a
+// secret, and require knowledge of its grammar.
 func explain(found []*common.Error) []Violation {
 	slices.SortStableFunc(found, func(a, b *common.Error) int {
 		return cmp.Or(cmp.Compare(a.Location.Line(), b.Location.Line()), cmp.Compare(a.Location.Column(),

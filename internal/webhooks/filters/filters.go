@@ -16,29 +16,29 @@ import (
 )
 
 const (
-	// MaxLength bounds a filter's text, in characters.
+	// MaxLength limits a filter's text, in characters.
 	MaxLength = 4096
-	// MaxCost bounds what one evaluation may cost. A unit is a step of the expression, or 10 bytes of text or one value
-	// that a step goes over; 100,000 units take about 30 ms.
+	// MaxCost limits the cost of one evaluation. A unit is a step of the expression, or 10 bytes of text or one value that
+	// a step reads; 100,000 units take about 30 ms.
 	MaxCost = 100_000
-	// maxMessage bounds what is told of an error, in bytes.
+	// maxMessage limits the message of an error, in bytes.
 	maxMessage = 240
 )
 
-// Code is the kind of a failed evaluation. The set is closed: codes lists it.
+// Code is the kind of a failed evaluation.
 type Code string
 
 // The kinds.
 const (
-	// CodeEvaluation: the event has no value where the filter reads one, or one of another type.
+	// CodeEvaluation: the filter reads a value that the event does not have, or that has another type.
 	CodeEvaluation Code = "evaluation_failed"
 	// CodeCost: the evaluation would cost more than MaxCost.
 	CodeCost Code = "cost_exceeded"
-	// CodeTooLarge: the filter reads more of the body than filters may.
+	// CodeTooLarge: the filter reads more of the body than it may.
 	CodeTooLarge Code = "body_too_large"
-	// CodeExpired: the filter reads a payload that is no longer kept.
+	// CodeExpired: the filter reads a payload that was removed.
 	CodeExpired Code = "payload_expired"
-	// CodeInvalid: the stored text is no filter to this release.
+	// CodeInvalid: the stored text is not a filter in this release.
 	CodeInvalid Code = "filter_invalid"
 )
 
@@ -51,13 +51,13 @@ type Failure struct {
 	Message string
 }
 
-// Result is what became of one evaluation.
+// Result is the result of an evaluation.
 type Result struct {
-	// Matches says that the filter is true of the event. A failed evaluation does not match.
+	// Matches is true if the filter is true for the event. A failed evaluation does not match.
 	Matches bool
-	// Failure is nil where the filter has a value.
+	// Failure is nil if the filter has a value.
 	Failure *Failure
-	// Cost is what the evaluation cost, as far as it went.
+	// Cost is the cost of the evaluation, up to its end or failure.
 	Cost uint64
 }
 
@@ -75,7 +75,7 @@ func outcomes() []string {
 	return all
 }
 
-// Outcome names the result in a metric: matched, not_matched, or the code of the failure.
+// Outcome returns the result's name in metrics: matched, not_matched, or the code of the failure.
 func (r Result) Outcome() string {
 	switch {
 	case r.Failure != nil:
@@ -93,7 +93,7 @@ var (
 	errExpired  = errors.New("the event's headers and body are no longer kept")
 )
 
-// Filter is a stored filter. It is compiled when it is first asked, and safe for concurrent use.
+// Filter is a stored filter. It is compiled at its first evaluation, and safe for concurrent use.
 type Filter struct {
 	text     string
 	compiled func() *program
@@ -108,8 +108,8 @@ type program struct {
 // String returns the filter's text.
 func (f *Filter) String() string { return f.text }
 
-// New returns the filter of a stored text. A text that Check refuses, because an earlier release was of another
-// opinion, gives a filter that fails on every event.
+// New returns the filter of a stored text. A text that Check refuses, because an earlier release accepted it, returns a
+// filter that fails on every event.
 func New(text string) *Filter {
 	return &Filter{text: text, compiled: sync.OnceValue(func() *program {
 		p, _ := compile(text)
@@ -117,7 +117,7 @@ func New(text string) *Filter {
 	})}
 }
 
-// Eval evaluates the filter on an event. It does not fail: what goes wrong is in the result.
+// Eval evaluates the filter on an event. Errors are in the result.
 func (f *Filter) Eval(e *Event) Result {
 	p := f.compiled()
 	if p == nil {

@@ -205,7 +205,7 @@ func TestFiltersDoNotDependOnEachOther(t *testing.T) {
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]string{
-		``:                       {"min_length: must not be empty; null is for no filter"},
+		``:                       {"min_length: must not be empty; use null for no filter"},
 		"event.type == \"\x00\"": {"text: must be Unicode text without the character U+0000"},
 		"event.type == \"\xff\"": {"text: must be Unicode text without the character U+0000"},
 		strings.Repeat("é", filters.MaxLength+1): {"max_length: must be at most 4096 characters"},

@@ -38,8 +38,8 @@ type document struct {
 	values, scanned int
 	// kept is how many values are in memory.
 	kept int
-	// failed is set when a bound was exceeded. Whatever was computed since is worth nothing: CEL's operators may have
-	// taken the error for an answer.
+	// failed is set when a limit was exceeded. Later values are worthless: CEL's operators may have treated the error as a
+	// value.
 	failed error
 }
 

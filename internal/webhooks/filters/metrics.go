@@ -6,11 +6,10 @@ import (
 	"sallyport/internal/platform/module"
 )
 
-// Evaluations counts what the filters of subscriptions said of events, by outcome: matched, not_matched, or the code of
-// the failure.
+// Evaluations counts the evaluations of filters by outcome: matched, not_matched, or the code of the failure.
 type Evaluations struct{ byOutcome *prometheus.CounterVec }
 
-// NewEvaluations returns an Evaluations that has counted nothing.
+// NewEvaluations returns Evaluations without counts.
 func NewEvaluations() *Evaluations {
 	e := &Evaluations{prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sallyport_filter_evaluations_total",
 		Help: "Evaluations of subscriptions' filters by outcome."}, []string{"outcome"})}
@@ -20,10 +19,10 @@ func NewEvaluations() *Evaluations {
 	return e
 }
 
-// Count counts an evaluation, whose outcome is that of Result.Outcome.
+// Count counts an evaluation by its Result.Outcome.
 func (e *Evaluations) Count(outcome string) { e.byOutcome.WithLabelValues(outcome).Inc() }
 
-// Module returns what filters bring to the process.
+// Module returns the parts of the process that filters provide.
 func (e *Evaluations) Module() module.Module {
 	return module.Module{Name: "webhooks/filters", Metrics: []prometheus.Collector{e.byOutcome}}
 }

@@ -6,8 +6,8 @@ import (
 
 // metrics are the capability's own metrics.
 type metrics struct {
-	// removed counts what retention removed, by what: payload, partition, event, delivery, attempt, key; and as ended the
-	// deliveries that it ended because their payload had expired.
+	// removed counts removed rows by kind: payload, partition, event, delivery, attempt, key; and as ended the deliveries
+	// that ended because their payload had expired.
 	removed *prometheus.CounterVec
 	// overdue is for how long the oldest payload or event has been due for removal, on the node that removes.
 	overdue *prometheus.GaugeVec

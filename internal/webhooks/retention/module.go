@@ -5,12 +5,12 @@ import (
 	"sallyport/internal/platform/module"
 )
 
-// Module returns what retention brings to the process.
+// Module returns the parts of the process that retention provides.
 func (w *Worker) Module() module.Module {
 	return module.Module{
 		Name:    "webhooks/retention",
 		Metrics: w.metrics.collectors(),
 		Jobs: []jobs.Periodic{{Name: "remove-expired-events", Run: jobs.Every(interval, w.removeExpired),
-			Failure: "cannot remove all that is due; it is tried again"}},
+			Failure: "cannot remove everything that has expired; the next round continues"}},
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"sallyport/internal/platform/db"
 )
 
-// A chunk's transaction should be over before anybody notices it.
+// A chunk's transaction ends before it delays others noticeably.
 const (
 	longChunk  = 15 * time.Millisecond
 	shortChunk = 5 * time.Millisecond
@@ -25,8 +25,8 @@ const (
 	longRest   = time.Second
 )
 
-// pace keeps chunks short, and rests between them for as long as the others need: the busier they keep the writer, the
-// longer. It goes by real time, also where tests hold the clock: it decides nothing but how fast things are done.
+// pace keeps chunks short, and rests between them: the busier others keep the writer, the longer. It uses real time,
+// also in tests with a manual clock, because it only decides how fast the work is done.
 type pace struct {
 	db  *db.DB
 	clk clock.Clock
@@ -86,7 +86,7 @@ func adapt(limit int, own time.Duration) int {
 	}
 }
 
-// observe takes in for how long the transactions of others have been open in all.
+// observe records for how long the transactions of others have been open in total.
 func (p *pace) observe(now time.Time, held time.Duration) {
 	elapsed := now.Sub(p.at)
 	if elapsed <= 0 {

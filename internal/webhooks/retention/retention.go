@@ -14,10 +14,10 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// interval is how often it is looked for what is due.
+// interval is how often retention looks for expired rows.
 const interval = time.Minute
 
-// Kinds of what is removed, as the metrics name them.
+// Kinds of removed rows, as the metrics name them.
 const (
 	kindPayload   = "payload"
 	kindPartition = "partition"
@@ -28,25 +28,25 @@ const (
 	kindEnded     = "ended"
 )
 
-// Config is what a Worker is made from.
+// Config holds the dependencies of a Worker.
 type Config struct {
 	DB         *db.DB
 	Deliveries *deliveries.Store
-	// Lifetimes knows how long each environment keeps things. It is asked before every chunk, so that a changed setting
-	// holds from the next one on.
+	// Lifetimes knows how long each environment keeps data. It is called before every chunk, so that a changed setting
+	// applies from the next one on.
 	Lifetimes events.Retention
 	Clock     clock.Clock
 	Logger    *slog.Logger
 }
 
-// Worker removes what is due, a chunk at a time.
+// Worker removes expired data, a chunk at a time.
 type Worker struct {
 	Config
 	events     *events.Remover
 	partitions *events.Partitions
 	metrics    metrics
 	pace       pace
-	// statistic is the hour up to which this process has gone through the statistics.
+	// statistic is the hour up to which this process has processed the statistics.
 	statistic time.Time
 }
 
@@ -56,8 +56,8 @@ func New(c Config) *Worker {
 		metrics: newMetrics(), pace: newPace(c.DB, clock.System())}
 }
 
-// removeExpired removes everything that is due, unless another node is at it. It ends early, between two chunks, when
-// ctx does; the next call, of whatever process, goes on from there.
+// removeExpired removes everything that has expired, unless another node does so. It ends early, between two chunks,
+// when ctx ends. The next call, in any process, continues there.
 func (w *Worker) removeExpired(ctx context.Context) (err error) {
 	lock, ok, err := w.DB.TryLock(ctx, db.LockRetention) // one node at a time removes
 	if err != nil || !ok {
@@ -92,7 +92,7 @@ func (w *Worker) removeExpired(ctx context.Context) (err error) {
 // chunksPerTurn is how many chunks a task does before the others have their turn.
 const chunksPerTurn = 10
 
-// turn does some chunks of a task and reports whether there are more.
+// turn runs some chunks of a task and reports whether there are more.
 func (w *Worker) turn(ctx context.Context, t *task) (more bool, err error) {
 	for range chunksPerTurn {
 		if err := ctx.Err(); err != nil {
@@ -112,7 +112,7 @@ type task struct {
 	limit int
 }
 
-// tasks returns what a round does. What comes first for an environment is done before what comes after it has a turn.
+// tasks returns the tasks of a round. Earlier tasks of an environment have their turns first.
 func (w *Worker) tasks(p *plan) []*task {
 	list := []*task{{do: func(ctx context.Context, _ int) (bool, error) {
 		return false, w.dropPartitions(ctx, p.environments)
@@ -160,7 +160,7 @@ func (w *Worker) oldest(ctx context.Context, environments []id.Environment) (tim
 	return oldest, nil
 }
 
-// plan is what a round goes by.
+// plan is the basis of a round.
 type plan struct {
 	environments []id.Environment
 	// longest is the longest that any of them keeps payloads.
@@ -193,7 +193,7 @@ func (w *Worker) rowByRow(ctx context.Context, env id.Environment, p *plan) (boo
 	return l.Payload < p.longest, err
 }
 
-// measure notes for how long the oldest of what is due has been so.
+// measure records for how long the oldest expired data has been due.
 func (w *Worker) measure(ctx context.Context, p *plan) error {
 	var payload, event time.Duration
 	for _, env := range p.environments {

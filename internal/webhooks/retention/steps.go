@@ -30,7 +30,7 @@ func (w *Worker) sweepDefault(ctx context.Context, environments []id.Environment
 	return n > 0, err
 }
 
-// endExpired ends what waits to be sent of payloads that are due.
+// endExpired ends the open deliveries of expired payloads.
 func (w *Worker) endExpired(ctx context.Context, env id.Environment, limit int) (bool, error) {
 	cutoff, _, err := w.cutoffs(ctx, env)
 	if err != nil {
@@ -61,11 +61,11 @@ func (w *Worker) sweepKeys(ctx context.Context, limit int) (bool, error) {
 	return n == limit, err
 }
 
-// rowsOf is about how many rows go with an event: itself, its key, its payload, its deliveries and tries.
+// rowsOf estimates the rows of an event: itself, its key, its payload, its deliveries and attempts.
 func rowsOf(o events.Old) int64 { return 3 + o.Deliveries + o.Attempts }
 
-// removeEvents removes a chunk of the environment's events that are due, going on after a uuid. It returns the uuid
-// after which the next chunk begins.
+// removeEvents removes a chunk of the environment's expired events after a uuid. It returns the uuid after which the
+// next chunk begins.
 func (w *Worker) removeEvents(ctx context.Context, env id.Environment, p *plan, after string,
 	limit int) (next string, more bool, err error) {
 	_, cutoff, err := w.cutoffs(ctx, env)
@@ -98,8 +98,7 @@ func (w *Worker) removeEvents(ctx context.Context, env id.Environment, p *plan, 
 	return looked, looked != "", w.remove(ctx, env, list)
 }
 
-// thin deletes some of what belongs to an event that has more rows than a chunk. It reports false when there is little
-// left.
+// thin deletes some rows of an event that has more than a chunk. It returns false when few are left.
 func (w *Worker) thin(ctx context.Context, env id.Environment, o events.Old, limit int) (bool, error) {
 	var dl, attempts int64
 	err := w.DB.Tx(ctx, func(tx *sql.Tx) error {
@@ -118,7 +117,7 @@ func (w *Worker) thin(ctx context.Context, env id.Environment, o events.Old, lim
 	return dl+attempts > 0, nil
 }
 
-// remove deletes events with all that belongs to them in one transaction.
+// remove deletes events with everything that belongs to them in one transaction.
 func (w *Worker) remove(ctx context.Context, env id.Environment, list []events.Old) error {
 	if len(list) == 0 {
 		return nil
@@ -149,8 +148,8 @@ func (w *Worker) remove(ctx context.Context, env id.Environment, list []events.O
 	return nil
 }
 
-// statistics returns what joins minutes to hours and removes the hours that are older than events may be, one owner
-// after the other. There is something to do once an hour.
+// statistics returns a task that joins minutes to hours and removes the hours that are older than events may be, one
+// owner after the other, once an hour.
 func (w *Worker) statistics() func(ctx context.Context, limit int) (bool, error) {
 	var owners []deliveries.StatOwner
 	found := false
@@ -178,7 +177,7 @@ func (w *Worker) statistics() func(ctx context.Context, limit int) (bool, error)
 	}
 }
 
-// statisticsOf does a chunk of an owner's statistics and reports whether there was anything to do.
+// statisticsOf processes a chunk of an owner's statistics and reports whether there was one.
 func (w *Worker) statisticsOf(ctx context.Context, o deliveries.StatOwner) (bool, error) {
 	more, err := w.Deliveries.JoinStats(ctx, o, deliveries.StatMinutesUntil(w.Clock.Now()))
 	if err != nil || more {
