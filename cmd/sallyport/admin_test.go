@@ -99,7 +99,7 @@ func TestRotateSigningKeyBesideServer(t *testing.T) {
 		require.Regexp(t, `^jwk_[0-9a-z]{26} signs access tokens from \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ on\n$`, out)
 		r := in.run(t, "admin", "rotate-signing-key")
 		require.Equal(t, exitFailed, r.code)
-		require.Contains(t, r.stderr, "a rotation is under way")
+		require.Contains(t, r.stderr, "a rotation is in progress")
 		require.Equal(t, before, published(), "within the five seconds that keys are kept")
 		clk.Advance(5 * time.Second)
 		require.Contains(t, string(published()), out[:30])

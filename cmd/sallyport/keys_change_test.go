@@ -114,7 +114,7 @@ func TestKeyChangesRefused(t *testing.T) {
 		require.Equal(t, k, decode[operator.Key](t, in.do(t, "keys", "get", k.ID)))
 		in.do(t, "keys", "revoke", k.ID)
 		for _, verb := range []string{"rotate", "disable", "enable"} {
-			require.Contains(t, in.run(t, "keys", verb, k.ID).stderr, "revoked, which is for good")
+			require.Contains(t, in.run(t, "keys", verb, k.ID).stderr, "permanently revoked")
 		}
 		require.Contains(t, in.call(t, command{stdin: key, args: []string{"keys", "verify"}}).out, "revoked")
 	})

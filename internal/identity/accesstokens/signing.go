@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// JWKSMaxAge is how long others may keep the published keys.
+	// JWKSMaxAge is how long others may cache the published keys.
 	JWKSMaxAge = 5 * time.Minute
 	// signingKeyLead is how long a key is published before it signs, so that whoever verifies knows it by then: twice the
 	// time for which the published keys may be kept.
@@ -225,8 +225,8 @@ func signingKeyAD(keyID string) secretbox.AD {
 	return secretbox.AD{Table: "signing_keys", Column: "private_key", RowID: keyID}
 }
 
-// JWKS returns the public keys of access tokens (RFC 7517), those that are about to sign included. While they
-// cannot be read, they are those that were read last.
+// JWKS returns the public keys of access tokens (RFC 7517), including those that do not sign yet. While the keys cannot
+// be read, it returns those that were read last.
 func (s *Service) JWKS(ctx context.Context) (jose.JSONWebKeySet, error) {
 	t, err := s.Keys(ctx)
 	if err != nil {
@@ -245,7 +245,7 @@ func (s *Service) JWKS(ctx context.Context) (jose.JSONWebKeySet, error) {
 	return set, nil
 }
 
-// NewKey is the key that a rotation added.
+// NewKey is a key that a rotation added.
 type NewKey struct {
 	// ID is the key's kid.
 	ID string
@@ -253,15 +253,16 @@ type NewKey struct {
 	From time.Time
 }
 
-// ErrRotating says that the last rotation's key does not sign yet.
-var ErrRotating = errors.New("a rotation is under way: its key does not sign yet")
+// ErrRotating means that the key of the last rotation does not sign yet.
+var ErrRotating = errors.New("a rotation is in progress: its key does not sign yet")
 
-// Rotate adds a key that signs access tokens after it was published for long enough. The key before it goes
-// on verifying until its tokens have expired, and is removed by a later rotation. It returns ErrRotating while the last
-// key waits for its turn.
+// Rotate adds a key that signs access tokens once it has been published for long enough. The key before it verifies
+// until its tokens have expired, and a later rotation removes it. Rotate returns ErrRotating while the last key does
+// not sign yet.
 //
-// With compromised set all other keys are removed, and the new one signs at once: every access token that is about ends
-// within signingKeyCache, and clients refresh theirs. For that long a node may refuse the first tokens of another.
+// With compromised set, Rotate removes all other keys, and the new one signs immediately. Every existing access token
+// becomes invalid within signingKeyCache, and clients refresh theirs. During that time a node may reject the first
+// tokens of another.
 func (s *Service) Rotate(ctx context.Context, actor access.Principal,
 	compromised bool) (NewKey, error) {
 	team, err := s.team.TeamOf(ctx, actor)

@@ -24,9 +24,9 @@ import (
 const DefaultKeyLifetime = 90 * 24 * time.Hour
 
 const (
-	// MaxNewGrants is how many grants a key can be made with; more follow one by one.
+	// MaxNewGrants is the maximum number of grants that a key can be created with. More are added one by one.
 	MaxNewGrants = 500
-	// MaxSourceCIDRs is how many networks a key can be held to.
+	// MaxSourceCIDRs is the maximum number of networks that a key can be restricted to.
 	MaxSourceCIDRs = 50
 	// ShownGrants is how many of its grants a Key carries.
 	ShownGrants = 50
@@ -105,7 +105,7 @@ func (k Key) PreviousUntil(now time.Time) *int64 {
 	return k.PreviousEndsMillis
 }
 
-// NewKey is what a key is made from.
+// NewKey describes a key to create.
 type NewKey struct {
 	Name        string
 	Environment id.Environment
@@ -140,8 +140,8 @@ func expiryViolation(v *apperr.Violations, expires *int64, now time.Time) {
 	}
 }
 
-// CreateKey makes a key for an environment of the actor's team and returns it with its text, which is not stored and
-// cannot be had again. It returns validation_error, and not_found for an environment of another team.
+// CreateKey creates a key for an environment of the actor's team and returns it with its text. The text is not stored
+// and cannot be read again. CreateKey returns validation_error, and not_found for an environment of another team.
 func (s *Service) CreateKey(ctx context.Context, actor access.Principal, n NewKey) (Key, secretbox.Secret, error) {
 	teamID, err := s.team.TeamOf(ctx, actor)
 	if err != nil {
@@ -168,7 +168,7 @@ func (s *Service) CreateKey(ctx context.Context, actor access.Principal, n NewKe
 			if !actor.Enters(env.ID) {
 				return team.ErrNoEnvironment()
 			}
-			return apperr.New(apperr.CodeForbidden, "The user lacks the permission "+string(access.APIKeysWrite)+
+			return apperr.New(apperr.CodeForbidden, "The user does not have the permission "+string(access.APIKeysWrite)+
 				" in the environment")
 		}
 		if err := checkGrantable(actor, env.ID, n.Grants); err != nil {
@@ -218,8 +218,8 @@ func (s *Service) newKey(n NewKey, text keyText) Key {
 }
 
 // ListKeys returns a page of the keys of the actor's team, in the given environments or, without any, in all. It reads
-// page.Request.Fetch rows, so that page.Cut can tell whether more follow. An environment of another team, or of which
-// the actor has nothing, is not_found.
+// page.Request.Fetch rows, which shows page.Cut whether more follow. It returns not_found for an environment of another
+// team, and for one in which the actor has no permission.
 func (s *Service) ListKeys(ctx context.Context, actor access.Principal, environments []id.Environment,
 	r page.Request) ([]Key, error) {
 	teamID, err := s.team.TeamOf(ctx, actor)

@@ -120,7 +120,7 @@ func keyEvent(actor access.Principal, team id.Team, k Key, verb string) audit.Ev
 }
 
 func errRevoked() error {
-	return apperr.New(apperr.CodeAPIKeyRevoked, "The API key is revoked, which is for good; create another")
+	return apperr.New(apperr.CodeAPIKeyRevoked, "The API key is permanently revoked; create another")
 }
 
 // holdsAll returns privilege_escalation where the key's grants open more than the actor may do: whoever gets its
@@ -201,7 +201,8 @@ func (s *Service) EnableKey(ctx context.Context, actor access.Principal, keyID s
 	})
 }
 
-// RevokeKey ends a key of the actor's team at once and for good, and returns it. Revoking it again changes nothing.
+// RevokeKey revokes a key of the actor's team immediately and permanently, and returns it. Revoking it again changes
+// nothing.
 func (s *Service) RevokeKey(ctx context.Context, actor access.Principal, keyID string) (Key, error) {
 	return s.changeKey(ctx, actor, keyID, "revoke", func(_ *sql.Tx, _ access.Principal, k Key, now time.Time) (Key, bool,
 		audit.State, error) {

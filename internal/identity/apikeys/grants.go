@@ -33,8 +33,8 @@ const (
 	MaxGrantConnections = 1000
 )
 
-// Grant opens routes to an API key for some connections, or closes them. What no grant opens stays closed, and a denial
-// wins over any number of grants that allow.
+// Grant opens routes to an API key for some connections, or closes them. A route that no grant opens stays closed, and
+// a grant that denies overrides all grants that allow.
 type Grant struct {
 	// ID is given by the service.
 	ID     string

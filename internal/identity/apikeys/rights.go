@@ -17,8 +17,8 @@ func checkGrantable(actor access.Principal, env id.Environment, grants []Grant) 
 	}))
 }
 
-// checkOpened is checkGrantable for the routes of grants, whatever their effect: whoever takes a denial away opens what it
-// closed.
+// checkOpened is checkGrantable for the routes of grants, whatever their effect: whoever takes a denial away opens what
+// it closed.
 func checkOpened(actor access.Principal, env id.Environment, grants []Grant) error {
 	var given []access.Permission
 	for _, g := range grants {
@@ -29,14 +29,15 @@ func checkOpened(actor access.Principal, env id.Environment, grants []Grant) err
 	return members.MayGive(actor, env, given)
 }
 
-// requireKeyAccess returns nil where the actor has the permission on the keys of the environment. Without any, its keys do not
-// exist for them.
+// requireKeyAccess returns nil where the actor has the permission on the keys of the environment. Without any, its keys
+// do not exist for them.
 func requireKeyAccess(actor access.Principal, env id.Environment, want access.Permission) error {
 	switch {
 	case actor.HasIn(env, want):
 		return nil
 	case actor.HasIn(env, access.APIKeysRead):
-		return apperr.New(apperr.CodeForbidden, "The user lacks the permission "+string(want)+" in the key's environment")
+		return apperr.New(apperr.CodeForbidden, "The user does not have the permission "+string(want)+
+			" in the key's environment")
 	default:
 		return apperr.NotFound("API key")
 	}

@@ -107,8 +107,8 @@ func (s *Service) KeySeen(keyID, ip, userAgent, operation string) {
 	s.uses.of(keyID).last = use
 }
 
-// KeyAnswered counts the answer to a request with a key, by the route that the operation needs. It costs the caller no
-// query.
+// KeyAnswered counts the response to a request with a key, by the route that the operation needs. It costs the caller
+// no query.
 func (s *Service) KeyAnswered(keyID string, route access.Route, status int) {
 	cell := useCell{s.clock.Now().UTC().Truncate(time.Hour).UnixMilli(), route, outcomeOf(status)}
 	s.uses.mu.Lock()
@@ -166,8 +166,8 @@ func (u *keyUses) giveBack(counts []useRow) {
 	}
 }
 
-// StoreKeyUse writes down when keys were last used and how requests with them ended: what is due, or with all
-// everything. A worker calls it every few seconds. What is lost when the process ends is at most the last minute.
+// StoreKeyUse stores when keys were last used and how requests with them ended: everything that is due or, with all,
+// everything. A worker calls it every few seconds. A process that crashes loses at most the last minute.
 func (s *Service) StoreKeyUse(ctx context.Context, all bool) error {
 	lasts, counts := s.uses.due(clock.Millis(s.clock.Now()), all)
 	ids := make([]string, 0, len(lasts))
@@ -215,7 +215,7 @@ func (s *Service) ExpireKeyUse(ctx context.Context) error {
 	return nil
 }
 
-// UsageBucket is a length of time that usage is told by.
+// UsageBucket is the length of time by which usage is counted.
 type UsageBucket string
 
 // The lengths. Days are those of UTC.
@@ -231,8 +231,8 @@ func (b UsageBucket) bounds() (length, longest, usual time.Duration) {
 	return 24 * time.Hour, dailyRange, 30 * 24 * time.Hour
 }
 
-// UsageRequest says what usage to tell. The range is widened to whole buckets. Without To it ends now, without From it
-// begins a day or thirty days before its end, by the bucket.
+// UsageRequest selects usage. The range is widened to whole buckets. Without To it ends now. Without From it begins a
+// day or thirty days before its end, depending on the bucket.
 type UsageRequest struct {
 	From, To *time.Time
 	Bucket   UsageBucket
@@ -276,7 +276,7 @@ func (r UsageRequest) bounds(now time.Time) (from, to time.Time) {
 	return from, to
 }
 
-// UsageCount is how many requests that needed a route ended how.
+// UsageCount counts the requests that needed a route and had an outcome.
 type UsageCount struct {
 	Route    access.Route
 	Outcome  UseOutcome
@@ -289,14 +289,14 @@ type UsagePart struct {
 	Counts      []UsageCount
 }
 
-// KeyUsage is how a key was used. Parts are oldest first; buckets without requests are left out.
+// KeyUsage counts the requests with a key. Parts are oldest first; buckets without requests are left out.
 type KeyUsage struct {
 	FromMillis, ToMillis int64
 	Parts                []UsagePart
 }
 
-// KeyUsage returns how a key of the actor's team was used: what is stored, which is what happened up to a minute ago.
-// It returns not_found and validation_error.
+// KeyUsage returns the stored usage of a key of the actor's team, which lags up to a minute behind. It returns
+// not_found and validation_error.
 func (s *Service) KeyUsage(ctx context.Context, actor access.Principal, keyID string,
 	r UsageRequest) (KeyUsage, error) {
 	if _, err := s.GetKey(ctx, actor, keyID); err != nil {

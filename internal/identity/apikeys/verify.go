@@ -19,7 +19,7 @@ const (
 	verifyWindow     = time.Minute
 )
 
-// Verification is what a text is.
+// Verification describes a text that was verified.
 type Verification struct {
 	// Key is the key whose text it is; nil where it is none of the team's.
 	Key *Key
@@ -49,8 +49,8 @@ func (v *verifications) take(user string, now time.Time) (wait time.Duration, ok
 	return 0, true
 }
 
-// VerifyKey says whether a text is a key of the actor's team that works. Anything else is one answer: a text that is no
-// key, one whose secret is wrong or was rotated out, and another team's key. It returns rate_limited.
+// VerifyKey reports whether a text is a working key of the actor's team. The response is the same for a text that is
+// not a key, for a wrong or rotated secret, and for another team's key. VerifyKey returns rate_limited.
 func (s *Service) VerifyKey(ctx context.Context, actor access.Principal, text secretbox.Secret) (Verification, error) {
 	team, err := s.team.TeamOf(ctx, actor)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"sallyport/internal/platform/page"
 )
 
-// Trail names a sequence of events: that of an environment or, without one, of what concerns the team and no
-// environment. Whoever asks for an environment's has made sure that it is the team's.
+// Trail names a sequence of events: that of an environment or, if the environment is empty, that of the team itself.
+// The caller has checked that the environment belongs to the team.
 type Trail struct {
 	Team        id.Team
 	Environment id.Environment
@@ -69,8 +69,8 @@ type Entry struct {
 // readTimeout bounds a query: a filter that selects little of a long trail must not hold a connection for ever.
 const readTimeout = 5 * time.Second
 
-// List returns a page of the trail by number, one row more than the page where another follows. What was committed
-// before gets its number first, unless another process is giving numbers. The page's key is the number.
+// List returns a page of the trail by number, with one row more than the page if another page follows. Events that were
+// committed before the call get their numbers first, unless another process is numbering. The page's key is the number.
 func (s *Store) List(ctx context.Context, t Trail, f Filter, p page.Request) ([]Entry, error) {
 	if err := s.Seal(ctx); err != nil {
 		return nil, err

@@ -13,9 +13,9 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// State is what a resource was or became, by field as the API calls it: values that encoding/json can write. Nil says
-// that there was no resource. A secret belongs here only as a secretbox.Secret or a Hidden; bytes are refused, because
-// nobody can tell what they are.
+// State is a resource before or after a change, by the names of its fields in the API. Its values can be encoded as
+// JSON. Nil means that there was no resource. A secret may occur only as a secretbox.Secret or a Hidden. Bytes are an
+// error, because they may be a secret.
 type State map[string]any
 
 // Timestamp is how a State shows a time, also one inside of a field: as the API does, in RFC 3339, UTC, with

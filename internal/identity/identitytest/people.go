@@ -175,7 +175,7 @@ func (w World) ResetToken(t *testing.T, p *Postbox, c access.Client, email strin
 	before := len(p.Mails)
 	require.NoError(t, w.SignIn.RequestReset(t.Context(), c, email))
 	require.Len(t, p.Mails, before, "nobody waits for a mail to be written")
-	w.AnswerResets(t)
+	w.SendResets(t)
 	if len(p.Mails) == before {
 		return ""
 	}
@@ -186,10 +186,10 @@ func (w World) ResetToken(t *testing.T, p *Postbox, c access.Client, email strin
 	return signin.ResetToken(found[1])
 }
 
-// AnswerResets does what the worker of password resets does.
-func (w World) AnswerResets(t *testing.T) {
+// SendResets does what the worker of password resets does.
+func (w World) SendResets(t *testing.T) {
 	t.Helper()
-	_, err := w.SignIn.AnswerResets(t.Context())
+	_, err := w.SignIn.SendResets(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, w.Count(t, "password_reset_requests"))
 }

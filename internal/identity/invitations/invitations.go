@@ -21,15 +21,15 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// InvitationToken makes whoever has it a member of the team, once.
+// InvitationToken is the secret of an invitation's link. It makes its holder a member of the team, once.
 type InvitationToken = secretbox.Secret
 
 const (
-	// InvitationLifetime is how long a link works where nobody says otherwise.
+	// InvitationLifetime is how long a link works by default.
 	InvitationLifetime = 7 * 24 * time.Hour
 	// MaxInvitationLifetime is how long a link works at most.
 	MaxInvitationLifetime = 30 * 24 * time.Hour
-	// MaxInvitations is how many links of a team work at once.
+	// MaxInvitations is the maximum number of a team's pending invitations.
 	MaxInvitations = 500
 	// resendInterval is how soon another link can be had, so that nobody's mailbox can be filled from here.
 	resendInterval = time.Minute
@@ -40,7 +40,7 @@ const (
 // InvitationPage is the path of the page that an invitation's link opens, below the public URL.
 const InvitationPage = "/invitation"
 
-// InvitationStatus says what has become of an invitation.
+// InvitationStatus is the state of an invitation.
 type InvitationStatus string
 
 // The states. Only a link of a pending invitation works.
@@ -56,7 +56,7 @@ func InvitationStatuses() []InvitationStatus {
 	return []InvitationStatus{InvitationPending, InvitationAccepted, InvitationRevoked, InvitationExpired}
 }
 
-// Invitation asks somebody into the team, with a role. The times are in Unix milliseconds.
+// Invitation invites a person into the team with a role. The times are in Unix milliseconds.
 type Invitation struct {
 	ID string
 	// Email is the address of who is asked, as it is stored for users.
@@ -91,7 +91,7 @@ type NewInvitation struct {
 	ExpiresMillis *int64
 }
 
-// SentInvitation is an invitation with its new link, which nobody can ask for again.
+// SentInvitation is an invitation with its new link, which cannot be read again.
 type SentInvitation struct {
 	Invitation
 	Token InvitationToken
@@ -109,8 +109,8 @@ type InvitationFilter struct {
 	Emails []string
 }
 
-// ListInvitations returns a page of the invitations of the actor's team. It reads page.Request.Fetch rows, so that
-// page.Cut can tell whether more follow.
+// ListInvitations returns a page of the invitations of the actor's team. It reads page.Request.Fetch rows, which shows
+// page.Cut whether more follow.
 func (s *Service) ListInvitations(ctx context.Context, actor access.Principal, f InvitationFilter,
 	r page.Request) ([]Invitation, error) {
 	team, err := s.team.TeamOf(ctx, actor)
@@ -161,10 +161,10 @@ func InvitationExpiryViolations(expiresMillis int64, now time.Time) []apperr.Det
 	return v.Details()
 }
 
-// Invite asks somebody into the actor's team, and mails them the link where mails can be sent. Whoever takes it gets
-// the role that the actor may give then. It returns validation_error, member_exists, invitation_pending,
-// invitations_limit, privilege_escalation for a role that brings what the actor does not hold there, and forbidden for
-// an actor who may add no members or give no roles.
+// Invite invites a person into the actor's team, and mails them the link if mails can be sent. The person gets the role
+// only if the actor may still give it then. Invite returns validation_error, member_exists, invitation_pending,
+// invitations_limit, privilege_escalation for a role with permissions that the actor does not hold there, and forbidden
+// for an actor who may add no members or give no roles.
 func (s *Service) Invite(ctx context.Context, actor access.Principal, n NewInvitation) (SentInvitation, error) {
 	var sent SentInvitation
 	err := s.members.ChangeRights(ctx, actor, func(tx *sql.Tx, c members.Change) error {
@@ -228,7 +228,7 @@ func (s *Service) invitable(ctx context.Context, tx *sql.Tx, c members.Change, e
 		return apperr.New(apperr.CodeInvitationPending, "The address has an invitation; resend or revoke that")
 	case all >= MaxInvitations:
 		return apperr.New(apperr.CodeInvitationsLimit,
-			fmt.Sprintf("A team has at most %d invitations that wait for an answer", MaxInvitations))
+			fmt.Sprintf("A team has at most %d pending invitations", MaxInvitations))
 	default:
 		return nil
 	}
@@ -280,8 +280,8 @@ func (s *Service) mailInvitation(ctx context.Context, tx *sql.Tx, c members.Chan
 	})
 }
 
-// RevokeInvitation makes the link of an invitation of the actor's team worth nothing, for good. It returns not_found,
-// and invitation_ended for one that was accepted or revoked before.
+// RevokeInvitation permanently revokes the link of an invitation of the actor's team. It returns not_found, and
+// invitation_ended for an invitation that was accepted or revoked before.
 func (s *Service) RevokeInvitation(ctx context.Context, actor access.Principal, invitationID string) error {
 	return s.members.ChangeRights(ctx, actor, func(tx *sql.Tx, c members.Change) error {
 		if err := c.Require(access.MembersWrite); err != nil {

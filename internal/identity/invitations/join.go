@@ -22,28 +22,27 @@ const purpose signin.Purpose = "invitation"
 
 var (
 	errInvitation = errors.New("no such invitation token")
-	errNotToGive  = errors.New("who invited may not give the role any more")
+	errNotToGive  = errors.New("the inviter may no longer give the role")
 	errJoined     = errors.New("the address of the invitation belongs to a member by now")
 )
 
-// Joined is somebody who has become a member.
+// Joined is a person who has become a member.
 type Joined struct {
 	User members.User
 	Team team.Team
 }
 
-// JoinViolations returns what is wrong with the password of somebody who joins, at the location "password".
+// JoinViolations returns the validation errors of a new member's password, at the location "password".
 func JoinViolations(password secretbox.Secret) []apperr.Detail {
 	var v apperr.Violations
 	signin.CheckPassword(&v, "password", password, "")
 	return v.Details()
 }
 
-// Join makes a member of whoever has the token of an invitation, with the password that they choose. A user who was a
-// member before gets it in place of the one they had. The role is given by who invited, so that it is what they may
-// give now. It returns unauthorized for a token that does not work, for whatever reason, validation_error for a
-// password that breaks a rule, which leaves the token as it is, and rate_limited after many wrong tokens from the
-// client's address.
+// Join makes the holder of an invitation's token a member, with the password that they choose. For a former member it
+// replaces the old password. The inviter gives the role at this moment, and must still have the right to. Join returns
+// unauthorized for a token that does not work, validation_error for a password that breaks a rule, after which the
+// token still works, and rate_limited after many wrong tokens from the client's address.
 func (s *Service) Join(ctx context.Context, c access.Client, token InvitationToken,
 	password secretbox.Secret) (Joined, error) {
 	if violations := JoinViolations(password); violations != nil {

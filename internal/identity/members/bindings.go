@@ -30,7 +30,7 @@ type BindingFilter struct {
 }
 
 // ListBindings returns a page of the bindings of the actor's team that have not expired. It reads page.Request.Fetch
-// rows, so that page.Cut can tell whether more follow.
+// rows, which shows page.Cut whether more follow.
 func (s *Service) ListBindings(ctx context.Context, actor access.Principal, f BindingFilter,
 	r page.Request) ([]Binding, error) {
 	team, err := s.team.TeamOf(ctx, actor)
@@ -234,9 +234,9 @@ func (s *Service) UpdateBinding(ctx context.Context, actor access.Principal, bin
 	return b, err
 }
 
-// DeleteBinding takes a role from a member of the actor's team, with their next request. What an identity provider gave
-// it gives again when they next sign in through it and their groups still say so. It returns not_found, last_owner, and
-// forbidden where the actor may not decide about owners.
+// DeleteBinding revokes a role of a member of the actor's team, from their next request on. An identity provider that
+// gave the role gives it again at their next sign-in if their groups still map to it. DeleteBinding returns not_found,
+// last_owner, and forbidden if the actor may not decide about owners.
 func (s *Service) DeleteBinding(ctx context.Context, actor access.Principal, bindingID string) error {
 	return s.ChangeRights(ctx, actor, func(tx *sql.Tx, c Change) error {
 		b, err := s.changeable(ctx, tx, c, bindingID)
@@ -265,8 +265,8 @@ func (s *Service) changeable(ctx context.Context, tx *sql.Tx, c Change, bindingI
 	return b, c.Require(access.OwnersWrite)
 }
 
-// afterBindingEnded is called after a binding was made to end: the previous release must not go on allowing what its membership
-// says, and the team must keep an owner.
+// afterBindingEnded is called after a binding was made to end: the previous release must not go on allowing what its
+// membership says, and the team must keep an owner.
 func afterBindingEnded(ctx context.Context, tx *sql.Tx, team id.Team, b Binding) error {
 	if err := forgetMembershipRole(ctx, tx, team, b.PrincipalID); err != nil || b.Role != access.Owner {
 		return err

@@ -22,8 +22,8 @@ type Change struct {
 	bindings []Binding
 }
 
-// ChangeRights runs fn in a transaction that no other of its kind runs beside, with the actor's rights as they are in
-// it: those that the request was let in with may have been taken since.
+// ChangeRights runs fn in a transaction that excludes all others of its kind, with the actor's rights as they are in
+// the transaction. They may have changed since the request was authenticated.
 func (s *Service) ChangeRights(ctx context.Context, actor access.Principal,
 	fn func(tx *sql.Tx, c Change) error) error {
 	team, err := s.team.TeamOf(ctx, actor)
@@ -78,12 +78,12 @@ func (c Change) Require(want access.Permission) error {
 	if c.Actor.HasIn("", want) {
 		return nil
 	}
-	return apperr.New(apperr.CodeForbidden, "The user lacks the permission "+string(want))
+	return apperr.New(apperr.CodeForbidden, "The user does not have the permission "+string(want))
 }
 
-// checkGive returns privilege_escalation unless the actor holds all that they would give, in the environment or, where env
-// is empty, in the team, for as long as they would give it: until a time in Unix milliseconds, nil for ever. Otherwise
-// a role that ends would be the way to one that does not.
+// checkGive returns privilege_escalation unless the actor holds all that they would give, in the environment or, where
+// env is empty, in the team, for as long as they would give it: until a time in Unix milliseconds, nil for ever.
+// Otherwise a role that ends would be the way to one that does not.
 func (c Change) checkGive(env id.Environment, list []access.Permission, untilMillis *int64) error {
 	if err := MayGive(c.Actor, env, list); err != nil || c.Actor.Kind != access.KindUser {
 		return err
@@ -95,8 +95,8 @@ func (c Change) checkGive(env id.Environment, list []access.Permission, untilMil
 	if !found {
 		return nil
 	}
-	return apperr.New(apperr.CodePrivilegeEscalation, "Nobody gives more than they hold, and the user holds "+
-		string(missing)+scopeName(env)+" for a shorter time")
+	return apperr.New(apperr.CodePrivilegeEscalation, "You cannot grant "+string(missing)+scopeName(env)+
+		" for longer than you hold it yourself")
 }
 
 // MayGive returns privilege_escalation unless the actor holds all of the permissions in the environment or, where env
@@ -106,8 +106,8 @@ func MayGive(actor access.Principal, env id.Environment, list []access.Permissio
 	if i < 0 {
 		return nil
 	}
-	return apperr.New(apperr.CodePrivilegeEscalation, "Nobody gives more than they hold, and the user does not hold "+
-		string(list[i])+scopeName(env))
+	return apperr.New(apperr.CodePrivilegeEscalation, "You cannot grant "+string(list[i])+scopeName(env)+
+		", which you do not hold yourself")
 }
 
 func scopeName(env id.Environment) string {
@@ -117,10 +117,9 @@ func scopeName(env id.Environment) string {
 	return " in the environment"
 }
 
-// CheckHeld returns privilege_escalation unless the actor holds every one of the permissions for ever, in the
-// environment or, where env is empty, in the team. It is for whatever hands rights on without an end. The rights are
-// those that the actor has in the transaction, so that what is committed was theirs to give. The service itself holds
-// everything.
+// CheckHeld returns privilege_escalation unless the actor holds each of the permissions without an end, in the
+// environment or, if env is empty, in the team. It is for changes that pass on rights without an end. The rights are
+// those that the actor has in the transaction. The service itself holds every permission.
 func (s *Service) CheckHeld(ctx context.Context, tx *sql.Tx, actor access.Principal, env id.Environment,
 	permissions ...access.Permission) error {
 	team, err := s.team.TeamOf(ctx, actor)
@@ -134,8 +133,7 @@ func (s *Service) CheckHeld(ctx context.Context, tx *sql.Tx, actor access.Princi
 	return c.checkGive(env, permissions, nil)
 }
 
-// RoleGrant is a role that somebody is to get: what a binding gives, and what an invitation or a mapping of groups will
-// give.
+// RoleGrant is a role to be given: by a binding now, or by an invitation or a mapping of groups later.
 type RoleGrant struct {
 	Role access.Role
 	// Environment is where the role is to hold; empty for the whole team.

@@ -33,8 +33,8 @@ type MemberFilter struct {
 	Disabled *bool
 }
 
-// ListMembers returns a page of the members of the actor's team. It reads page.Request.Fetch rows, so that page.Cut can
-// tell whether more follow.
+// ListMembers returns a page of the members of the actor's team. It reads page.Request.Fetch rows, which shows page.Cut
+// whether more follow.
 func (s *Service) ListMembers(ctx context.Context, actor access.Principal, f MemberFilter,
 	r page.Request) ([]Member, error) {
 	team, err := s.team.TeamOf(ctx, actor)
@@ -64,9 +64,9 @@ func (s *Service) requireMember(ctx context.Context, q db.Querier, team id.Team,
 	return m, err
 }
 
-// SetMemberDisabled disables a member of the actor's team, which ends their sessions at once and keeps their roles, or
-// enables one again, which is giving their roles again, and returns them. It returns not_found, last_owner,
-// privilege_escalation, and forbidden where the actor may not decide about owners.
+// SetMemberDisabled disables or enables a member of the actor's team and returns them. Disabling ends their sessions
+// immediately and keeps their roles. Enabling gives the roles again, with the errors of that. SetMemberDisabled returns
+// not_found, last_owner, privilege_escalation, and forbidden if the actor may not decide about owners.
 func (s *Service) SetMemberDisabled(ctx context.Context, actor access.Principal, user string,
 	disabled bool) (Member, error) {
 	var m Member
@@ -102,8 +102,8 @@ func (s *Service) SetMemberDisabled(ctx context.Context, actor access.Principal,
 	return m, err
 }
 
-// RemoveMember takes a user out of the actor's team with all their roles, and ends their sessions at once. What they
-// made stays. It returns not_found, last_owner, and forbidden where the actor may not decide about owners.
+// RemoveMember removes a user and all their roles from the actor's team, and ends their sessions immediately. Resources
+// that they created stay. It returns not_found, last_owner, and forbidden if the actor may not decide about owners.
 func (s *Service) RemoveMember(ctx context.Context, actor access.Principal, user string) error {
 	return s.ChangeRights(ctx, actor, func(tx *sql.Tx, c Change) error {
 		m, err := s.removable(ctx, tx, c, user)

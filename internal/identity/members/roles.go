@@ -30,7 +30,7 @@ const (
 // Role is a list of permissions under a name: a system role, which is fixed, or one that the team has made.
 type Role struct {
 	ID access.Role
-	// Name is unique in the team, whatever its case; a system role is called by its id.
+	// Name is unique in the team without regard to case; a system role is called by its id.
 	Name        string
 	Description string
 	System      bool
@@ -95,8 +95,8 @@ func ordered(list []access.Permission) []access.Permission {
 	return slices.DeleteFunc(access.Grantable(), func(p access.Permission) bool { return !slices.Contains(list, p) })
 }
 
-// ListRoles returns a page of the system roles and those of the actor's team, which count as the newer ones. It reads
-// page.Request.Fetch roles, so that page.Cut can tell whether more follow.
+// ListRoles returns a page of the system roles and those of the actor's team, which count as newer. It reads
+// page.Request.Fetch roles, which shows page.Cut whether more follow.
 func (s *Service) ListRoles(ctx context.Context, actor access.Principal, r page.Request) ([]Role, error) {
 	team, err := s.team.TeamOf(ctx, actor)
 	if err != nil {
@@ -198,10 +198,10 @@ func (s *Service) CreateRole(ctx context.Context, actor access.Principal, n NewR
 	return r, err
 }
 
-// UpdateRole changes a role of the actor's team and returns it; whoever has the role has what it lists with their next
-// request. What it has already changes nothing. It returns not_found, validation_error, role_exists, forbidden for a
-// system role, and privilege_escalation where the change adds what the actor does not hold in the whole team for ever,
-// as others may have the role.
+// UpdateRole changes a role of the actor's team and returns it. The change applies to the next requests of everyone
+// with the role. A change to the present values changes nothing. UpdateRole returns not_found, validation_error,
+// role_exists, forbidden for a system role, and privilege_escalation if the change adds permissions that the actor does
+// not hold in the whole team without an end, because others may have the role.
 func (s *Service) UpdateRole(ctx context.Context, actor access.Principal, role access.Role,
 	change RoleChange) (Role, error) {
 	violations := RoleViolations(change.Name, change.Description)
@@ -256,7 +256,7 @@ func (s *Service) UpdateRole(ctx context.Context, actor access.Principal, role a
 	return r, err
 }
 
-// DeleteRole removes a role of the actor's team. It returns not_found, role_in_use while somebody has the role, and
+// DeleteRole removes a role of the actor's team. It returns not_found, role_in_use while a user has the role, and
 // forbidden for a system role.
 func (s *Service) DeleteRole(ctx context.Context, actor access.Principal, role access.Role) error {
 	return s.ChangeRights(ctx, actor, func(tx *sql.Tx, c Change) error {
@@ -272,7 +272,7 @@ func (s *Service) DeleteRole(ctx context.Context, actor access.Principal, role a
 			return err
 		}
 		if used {
-			return apperr.New(apperr.CodeRoleInUse, "Somebody has the role; take it from them first")
+			return apperr.New(apperr.CodeRoleInUse, "A user has the role; revoke it first")
 		}
 		if err := deleteRole(ctx, tx, c.Team, role); err != nil {
 			return err

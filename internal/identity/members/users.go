@@ -76,8 +76,8 @@ func ReplacePasswordHash(ctx context.Context, tx *sql.Tx, user, before, after st
 		user, before, after))
 }
 
-// LockUser keeps a user's row until the transaction ends, so that two sign-ins do not work on the user's roles at
-// once.
+// LockUser locks a user's row until the transaction ends, so that two sign-ins do not change the user's roles at the
+// same time.
 func LockUser(ctx context.Context, tx *sql.Tx, user string) error {
 	if _, err := tx.ExecContext(ctx, "UPDATE users SET updated_ms = updated_ms WHERE id = $1", user); err != nil {
 		return fmt.Errorf("lock the user: %w", err)
@@ -101,8 +101,8 @@ func CheckEmail(v *apperr.Violations, email string) string {
 	return address
 }
 
-// NormalizeEmail returns the address in the form that is stored. The local part is lowered too: no provider in use
-// tells addresses apart by case, and people do not remember which they typed.
+// NormalizeEmail returns the address in the form that is stored. The local part is in lower case too: no provider in
+// use distinguishes addresses by case, and people do not remember which case they typed.
 func NormalizeEmail(email string) (string, bool) {
 	if len(email) > maxEmailBytes {
 		return "", false

@@ -43,10 +43,10 @@ type devCredentials struct {
 	Password      string `json:"password"`
 }
 
-// EnsureDev sees to it that the file dev-credentials.json in dataDir lets a developer begin: an owner to sign in as,
-// and a key of the environment development with every grant. What the file holds and still works is kept; the rest is
-// made anew. baseURL is written as given and ends in /api/v1. It returns installation.ErrNotDev for a database that
-// development mode did not make.
+// EnsureDev makes sure that the file dev-credentials.json in dataDir has working credentials: an owner to sign in as,
+// and a key of the environment development with every grant. It keeps the parts that still work and replaces the rest.
+// baseURL is written as given and ends in /api/v1. EnsureDev returns installation.ErrNotDev for a database that
+// development mode did not create.
 func (s *Service) EnsureDev(ctx context.Context, dataDir, baseURL string) error {
 	if !s.installation.Dev {
 		return installation.ErrNotDev

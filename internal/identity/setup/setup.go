@@ -39,10 +39,9 @@ func (s *Service) hasTeam(ctx context.Context) (bool, error) {
 	return ok, err
 }
 
-// Open lets somebody set the installation up by a token, as long as it has no team. A configured token is then the
-// only one that works, and Open returns none. Otherwise it returns a new one, to be shown to the operator this
-// once; those that other starts have shown go on working. It returns no token where there is a team, and is safe to
-// call on several nodes at once.
+// Open creates a set-up token while the installation has no team. With a configured token only that one works, and Open
+// returns none. Otherwise Open returns a new token, which is shown to the operator once; tokens of earlier starts still
+// work. Open returns no token if there is a team. Several nodes may call it at the same time.
 func (s *Service) Open(ctx context.Context, configured Token) (Token, error) {
 	var shown Token
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
@@ -75,7 +74,7 @@ func (s *Service) Open(ctx context.Context, configured Token) (Token, error) {
 	return shown, nil
 }
 
-// NewInstallation is what a set-up makes: the team, and its first owner.
+// NewInstallation describes what a set-up creates: the team and its first owner.
 type NewInstallation struct {
 	TeamName string
 	Email    string
@@ -103,10 +102,10 @@ func errSetupDone() error {
 		"This installation has been set up; sign in, or ask an owner for an invitation")
 }
 
-// Complete creates the team with the environments development and production, and its first owner, for whoever has a
+// Complete creates the team with the environments development and production, and its first owner, for the holder of a
 // set-up token. It returns setup_done once there is a team, unauthorized for a token that does not work, rate_limited
-// after many of those from the client's address, and validation_error as Violations says. Of several at a time one
-// succeeds.
+// after many such tokens from the client's address, and the validation errors of its input. Of several concurrent calls
+// one succeeds.
 func (s *Service) Complete(ctx context.Context, c access.Client, token Token,
 	n NewInstallation) (members.Profile, error) {
 	if violations := Violations(token, n); violations != nil {

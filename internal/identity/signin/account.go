@@ -16,14 +16,14 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// ErrWrongPassword says that the password given as the current one is not.
+// ErrWrongPassword means that the current password was given wrongly.
 var ErrWrongPassword = errors.New("the current password is another one")
 
-// ChangePassword gives the actor another password and ends their other sessions. The one of the request goes on with
-// the refresh token returned; the one it had is worth nothing, because whoever copied it may be why the password
-// changes. It returns validation_error for a password that breaks a rule or is the current one, at the location
-// "new_password", and ErrWrongPassword. Wrong passwords count as failed sign-ins, so it returns rate_limited and
-// unavailable as Login does.
+// ChangePassword replaces the actor's password and ends their other sessions. The session of the request continues with
+// the refresh token that is returned. Its earlier refresh token no longer works, because a copy of it may be the reason
+// for the change. ChangePassword returns validation_error at the location "new_password" for a password that breaks a
+// rule or is the current one, and ErrWrongPassword. Wrong passwords count as failed sign-ins, so it returns
+// rate_limited and unavailable as Login does.
 func (s *Service) ChangePassword(ctx context.Context, actor access.Principal, current,
 	next secretbox.Secret) (Session, RefreshToken, error) {
 	if actor.Kind != access.KindUser {

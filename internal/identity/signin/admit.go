@@ -21,14 +21,14 @@ func addressAttempt(pepper []byte, what Purpose, c access.Client) Attempt {
 		free: freeAddressFailures}}
 }
 
-// Admit counts an attempt of a client against the client's address, before anything is looked up for it, or refuses it
-// with rate_limited. An attempt that turns out to be right is taken back by Forgive.
+// Admit counts an attempt against the client's address, before anything is looked up for it, or returns rate_limited.
+// Forgive withdraws an attempt that turns out to be right.
 func (s *Service) Admit(ctx context.Context, what Purpose, c access.Client) (Attempt, error) {
 	a := addressAttempt(s.pepper, what, c)
 	return a, s.throttle.admitAttempt(ctx, a)
 }
 
-// Forgive takes back, in tx, an attempt that turned out to be right.
+// Forgive withdraws, in tx, an attempt that turned out to be right.
 func Forgive(ctx context.Context, tx *sql.Tx, a Attempt) error { return forgiveAttempt(ctx, tx, a) }
 
 // admitAttempt counts an attempt before anything is looked up for it. It holds one of the places to compute in while it

@@ -52,7 +52,7 @@ func (s *Service) readSignedIn(ctx context.Context, user string, teamID id.Team,
 	return p, err
 }
 
-// Profile returns what a signed-in user is told about themselves, and the session of the request.
+// Profile returns a signed-in user's view of their own account, and the session of the request.
 func (s *Service) Profile(ctx context.Context, actor access.Principal) (members.Profile, Session, error) {
 	p, err := members.ReadProfile(ctx, s.db.Read(), actor.Team, actor.ID, s.clock.Now())
 	if err != nil {

@@ -14,20 +14,20 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// Federated is somebody for whom an identity provider vouches.
+// Federated is a person whom an identity provider has identified.
 type Federated struct {
 	Team id.Team
 	// Provider is the id of what is set up here, and names the roles that it gives.
 	Provider string
-	// Issuer and Subject are who they are there, for good.
+	// Issuer and Subject identify the person at the provider, permanently.
 	Issuer, Subject string
 	// Email is an address that the provider has verified.
 	Email string
 	// Roles are those that they have for as long as the provider says so.
 	Roles []members.GivenRole
-	// Join makes a member of somebody whose address no user has, if there is a role for them.
+	// Join makes a person a member if no user has their address and there is a role for them.
 	Join bool
-	// Link takes the address as proof that the user of that address is them.
+	// Link accepts the address as proof that the user with that address is this person.
 	Link bool
 	// Holds returns an error where what is said here does not hold any more, and has it hold until the transaction ends:
 	// to ask the provider takes time, in which its settings may change. Nil where they cannot.
@@ -35,7 +35,7 @@ type Federated struct {
 }
 
 var (
-	errStranger = errors.New("the provider may add nobody, or there is no role for them")
+	errStranger = errors.New("the provider may add no members, or there is no role for this one")
 	errTaken    = errors.New("a user has the address who is not linked to the provider")
 	errAddress  = errors.New("the provider's e-mail address is none that is stored")
 )

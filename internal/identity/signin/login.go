@@ -34,12 +34,12 @@ type Credentials struct {
 }
 
 // Login signs a user in by password and starts a session. replaced is the refresh token that the client had until now,
-// if any; its session ends. An unknown address and a wrong password get the same answer, unauthorized, after the same
-// work. After many failures of the account or from the client's address it returns rate_limited, and unavailable when
-// many sign in at once.
+// if any; its session ends. An unknown address and a wrong password get the same response, unauthorized, after the same
+// work. After many failures of the account or from the client's address Login returns rate_limited, and unavailable
+// during many concurrent sign-ins.
 //
-// Only somebody who has the password learns whether the account has an authenticator app: without its code they get
-// totp_required, with one that is wrong or was used before totp_invalid, and rate_limited after many wrong ones.
+// Only a client with the right password learns whether the account has an authenticator app. It gets totp_required
+// without a code, totp_invalid with a code that is wrong or was used before, and rate_limited after many wrong codes.
 func (s *Service) Login(ctx context.Context, c access.Client, with Credentials, replaced RefreshToken) (SignIn, error) {
 	a, known, hash, err := s.findAccount(ctx, with.Email)
 	if err != nil {

@@ -19,7 +19,7 @@ func (s *Service) Module() module.Module {
 			{Name: "password_resets"},
 		},
 		Sealed: sealedColumns(),
-		Jobs: []jobs.Periodic{{Name: "send-password-resets", Run: s.AnswerResets,
+		Jobs: []jobs.Periodic{{Name: "send-password-resets", Run: s.SendResets,
 			Failure: "cannot respond to requests to reset passwords"}},
 	}
 }

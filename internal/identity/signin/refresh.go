@@ -91,8 +91,8 @@ var (
 )
 
 // Refresh exchanges a refresh token for an access token and for its successor, which is empty for a token that was used
-// within RefreshGrace. A token that was used before that ends its session: it or its successor is in the wrong hands.
-// It returns unauthorized for whatever does not hold.
+// within RefreshGrace. A token that was used before that ends its session, because the token or its successor has been
+// copied. Refresh returns unauthorized for any token that does not work.
 func (s *Service) Refresh(ctx context.Context, c access.Client, token RefreshToken) (SignIn, error) {
 	t, ok := parseRefreshToken(token)
 	if !ok {
@@ -178,7 +178,8 @@ func (s *sessions) rotate(ctx context.Context, tx *sql.Tx, c access.Client, f fa
 
 // completeSignIn adds to a sign-in what the client needs to go on: who it is, and an access token. It is part of the
 // transaction, so that a failure costs nobody the refresh token that they have.
-func (s *Service) completeSignIn(ctx context.Context, tx *sql.Tx, keys *accesstokens.Keys, in *SignIn, k sessionKey) error {
+func (s *Service) completeSignIn(ctx context.Context, tx *sql.Tx, keys *accesstokens.Keys, in *SignIn,
+	k sessionKey) error {
 	var err error
 	if in.Profile, err = members.ReadProfile(ctx, tx, k.team, k.user.ID, s.clock.Now()); err != nil {
 		return err

@@ -30,7 +30,7 @@ const (
 	// maxResets is how many tokens of a user work at once. Whoever asks for more gets no further mail, so that nobody's
 	// mailbox can be filled from here.
 	maxResets = 3
-	// resetInterval is how often AnswerResets looks for requests.
+	// resetInterval is how often SendResets looks for requests.
 	resetInterval = time.Second
 
 	purposeReset      Purpose = "password reset"
@@ -59,10 +59,10 @@ func ResetRequestViolations(email string) []apperr.Detail {
 	return v.Details()
 }
 
-// RequestReset asks for a mail to the user with that address, with a link to reset their password. It does the same
-// work and gives the same answer whether there is such a user: AnswerResets finds that out. Every request counts
-// against the address and the client, so it returns rate_limited after several, and mail_not_configured where no mail
-// is sent.
+// RequestReset requests a mail to the user with that address, with a link to reset their password. Its work and its
+// response do not depend on whether there is such a user: SendResets looks for them. Every request counts against the
+// address and the client, so RequestReset returns rate_limited after several, and mail_not_configured if no mail is
+// sent.
 func (s *Service) RequestReset(ctx context.Context, c access.Client, email string) error {
 	if !s.mailsEnabled() {
 		return errMailDisabled()
@@ -91,9 +91,9 @@ func (s *Service) RequestReset(ctx context.Context, c access.Client, email strin
 	})
 }
 
-// AnswerResets sends links to those who asked for one and have an account, and returns when to call it again, with the
+// SendResets sends links to those who asked for one and have an account, and returns when to call it again, with the
 // error that kept it from going on.
-func (s *Service) AnswerResets(ctx context.Context) (time.Duration, error) {
+func (s *Service) SendResets(ctx context.Context) (time.Duration, error) {
 	for ctx.Err() == nil {
 		more, err := s.answerReset(ctx)
 		if err != nil || !more {
@@ -166,7 +166,7 @@ func (s *Service) sendReset(ctx context.Context, tx *sql.Tx, r resetRequest) err
 // resetText is the mail. Its link leads to the configured public URL, whatever Host the request named, and carries the
 // token behind the #, which browsers send to nobody.
 func resetText(issuer string, token ResetToken) string {
-	return "Somebody has asked to reset the password of your account at " + issuer + ".\n\n" +
+	return "A password reset was requested for your account at " + issuer + ".\n\n" +
 		"To choose another password, open this link within an hour:\n\n" +
 		issuer + ResetPage + "#" + token.Reveal() + "\n\n" +
 		"If it was not you, do nothing: your password stays as it is.\n"

@@ -102,7 +102,7 @@ func TestResetRequestIsSealed(t *testing.T) {
 		require.NoError(t, f.Store.DB.Read().QueryRowContext(t.Context(), "SELECT request FROM password_reset_requests").Scan(
 			&sealed))
 		require.NotContains(t, string(sealed), "my-secret")
-		f.AnswerResets(t)
+		f.SendResets(t)
 	})
 }
 
@@ -136,7 +136,7 @@ func TestResetIsThrottled(t *testing.T) {
 		_, err := f.SignIn.Login(t.Context(), identitytest.Stranger(200), signin.Credentials{Email: identitytest.Email,
 			Password: identitytest.Password}, "")
 		require.NoError(t, err)
-		f.AnswerResets(t)
+		f.SendResets(t)
 		f.Clock.Advance(signin.ResetLifetime)
 		require.NotEmpty(t, f.ResetToken(t, p, identitytest.Stranger(2), identitytest.Email), "a mail an hour later")
 		require.Equal(t, 1, f.Count(t, "password_resets"), "what is over goes")
@@ -230,12 +230,12 @@ func TestResetWithoutMail(t *testing.T) {
 		f.Owner(t)
 		require.NoError(t, f.SignIn.RequestReset(t.Context(), identitytest.Client(), identitytest.Email))
 		p.Off = true
-		_, err := f.SignIn.AnswerResets(t.Context())
+		_, err := f.SignIn.SendResets(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 1, f.Count(t, "password_reset_requests"), "another node may have one")
 		f.Clock.Advance(signin.ResetLifetime)
 		p.Off = false
-		f.AnswerResets(t)
+		f.SendResets(t)
 		require.Empty(t, p.Mails, "nobody waits for a mail for an hour")
 	})
 }

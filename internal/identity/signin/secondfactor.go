@@ -65,7 +65,7 @@ const (
 // TOTPStates returns every state.
 func TOTPStates() []TOTPState { return []TOTPState{TOTPOff, TOTPPending, TOTPOn} }
 
-// TOTP is what a user is told about their authenticator app.
+// TOTP describes a user's authenticator app.
 type TOTP struct {
 	State TOTPState
 	// CreatedMillis is when it was enrolled, in Unix milliseconds; nil where there is none.
@@ -92,10 +92,10 @@ func (s *Service) TOTP(ctx context.Context, actor access.Principal) (TOTP, error
 	return out, err
 }
 
-// EnrolTOTP gives the actor a secret for an authenticator app. Nothing asks for its codes until ConfirmTOTP; until then
-// another enrolment replaces this one. It wants the password, so that nobody who has a signed-in browser alone locks
-// its user out, and returns ErrWrongPassword, totp_active where there is a confirmed app, and rate_limited and
-// unavailable as Login does.
+// EnrolTOTP creates a secret for the actor's authenticator app. Sign-ins require no code until ConfirmTOTP; until then
+// another enrolment replaces this one. EnrolTOTP requires the password, so that access to a signed-in browser is not
+// enough to lock its user out. It returns ErrWrongPassword, totp_active if there is a confirmed app, and rate_limited
+// and unavailable as Login does.
 func (s *Service) EnrolTOTP(ctx context.Context, actor access.Principal,
 	password secretbox.Secret) (TOTPEnrolment, error) {
 	proof, err := s.prove(ctx, actor, password)
@@ -130,9 +130,9 @@ func (s *Service) EnrolTOTP(ctx context.Context, actor access.Principal,
 	return enrolment(secret, s.issuer, actor.Name), nil
 }
 
-// ConfirmTOTP puts the actor's authenticator app in force, once its first code shows that it has the secret, and
-// returns recovery codes. It returns ErrWrongCode, totp_active where it is in force, not_found where there is none, and
-// rate_limited after many wrong codes.
+// ConfirmTOTP activates the actor's authenticator app, once its first code shows that it has the secret, and returns
+// recovery codes. It returns ErrWrongCode, totp_active if it is active, not_found if there is none, and rate_limited
+// after many wrong codes.
 func (s *Service) ConfirmTOTP(ctx context.Context, actor access.Principal,
 	code secretbox.Secret) ([]secretbox.Secret, error) {
 	if actor.Kind != access.KindUser {
@@ -174,8 +174,8 @@ func (s *Service) ConfirmTOTP(ctx context.Context, actor access.Principal,
 	return shown, nil
 }
 
-// RemoveTOTP removes the actor's authenticator app with its recovery codes. It wants the password and a code of the app
-// or a recovery code, and returns ErrWrongPassword, ErrWrongCode, not_found where no app is in force, and rate_limited
+// RemoveTOTP removes the actor's authenticator app with its recovery codes. It requires the password and a code of the
+// app or a recovery code, and returns ErrWrongPassword, ErrWrongCode, not_found if no app is active, and rate_limited
 // and unavailable as Login does.
 func (s *Service) RemoveTOTP(ctx context.Context, actor access.Principal, password, code secretbox.Secret) error {
 	proof, err := s.prove(ctx, actor, password)

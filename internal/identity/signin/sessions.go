@@ -72,8 +72,8 @@ type sessionKey struct {
 
 var errSessionEnded = errors.New("the session is unknown or has ended")
 
-// ListSessions returns a page of the actor's own sessions that have not ended. It reads page.Request.Fetch rows, so
-// that page.Cut can tell whether more follow.
+// ListSessions returns a page of the actor's own sessions that have not ended. It reads page.Request.Fetch rows, which
+// shows page.Cut whether more follow.
 func (s *Service) ListSessions(ctx context.Context, actor access.Principal, r page.Request) ([]Session, error) {
 	if actor.Kind != access.KindUser {
 		return nil, team.ErrActor

@@ -67,7 +67,7 @@ func uncountFailure(ctx context.Context, tx *sql.Tx, b bucket) error {
 			blocked_ms = CASE WHEN failures - 1 <= $2 THEN 0 ELSE blocked_ms END
 		WHERE id = $1 AND failures > 0`, b.id, b.free)
 	if err != nil {
-		return fmt.Errorf("take back a failed sign-in: %w", err)
+		return fmt.Errorf("withdraw a failed sign-in: %w", err)
 	}
 	return nil
 }

@@ -73,9 +73,9 @@ type throttle struct {
 	hasher *hasher
 }
 
-// Attempt is one check of a password, with what it counts against. At an address that the user is known to sign in
-// from, that is the account's count for the address alone, so that nobody else behind the address can keep the user
-// out.
+// Attempt is one check of a password, with the counts that it is counted in. At an address that the user is known to
+// sign in from, that is the account's count for this address alone, so that others behind the address cannot lock the
+// user out.
 type Attempt struct {
 	account bucket
 	address *bucket
@@ -113,11 +113,12 @@ func errTooMany(wait time.Duration) error {
 	}
 }
 
-// checkPassword reports whether the password is the one behind the hash. The attempt is counted as a failure before the password
-// is checked, so that many at a time are no more guesses than one after the other; whoever finds the password right
-// takes it back with forgive. An attempt that has to wait costs one read. Any other is counted while it holds one of
-// the places to compute in, so that strangers cannot make the database write faster than that.
-func (t *throttle) checkPassword(ctx context.Context, a Attempt, hash passwordHash, password secretbox.Secret) (bool, error) {
+// checkPassword reports whether the password is the one behind the hash. The attempt is counted as a failure before the
+// password is checked, so that many at a time are no more guesses than one after the other; whoever finds the password
+// right takes it back with forgive. An attempt that has to wait costs one read. Any other is counted while it holds one
+// of the places to compute in, so that strangers cannot make the database write faster than that.
+func (t *throttle) checkPassword(ctx context.Context, a Attempt, hash passwordHash,
+	password secretbox.Secret) (bool, error) {
 	now := t.clock.Now()
 	until, err := readBlocked(ctx, t.db.Read(), a)
 	if err != nil {
@@ -163,8 +164,8 @@ func (t *throttle) countAttempt(ctx context.Context, a Attempt) error {
 	})
 }
 
-// forgiveAttempt takes back an attempt whose password was right: the account begins anew, the address it was counted for loses
-// one failure.
+// forgiveAttempt takes back an attempt whose password was right: the account begins anew, the address it was counted
+// for loses one failure.
 func forgiveAttempt(ctx context.Context, tx *sql.Tx, a Attempt) error {
 	if err := forgetFailures(ctx, tx, a.account); err != nil {
 		return err

@@ -28,7 +28,7 @@ func TestStolenAnswers(t *testing.T) {
 			require.NoError(t, err)
 			return begun
 		}
-		finish := func(provider string, browser secretbox.Secret, a sso.Answer) error {
+		finish := func(provider string, browser secretbox.Secret, a sso.Callback) error {
 			_, _, err := f.Finish(t.Context(), client(), provider, browser, a, "")
 			return err
 		}
@@ -42,7 +42,7 @@ func TestStolenAnswers(t *testing.T) {
 		stale(finish(p.ID, "", answer))
 		stale(finish(p.ID, "x", answer))
 		stale(finish(other.ID, mine.Browser, answer))
-		stale(finish(p.ID, mine.Browser, sso.Answer{Code: answer.Code, Issuer: answer.Issuer}))
+		stale(finish(p.ID, mine.Browser, sso.Callback{Code: answer.Code, Issuer: answer.Issuer}))
 		require.NoError(t, finish(p.ID, mine.Browser, answer), "none of them has used it up")
 		stale(finish(p.ID, mine.Browser, answer))
 
@@ -119,7 +119,7 @@ func TestMadeUpAnswersTakeNoWriter(t *testing.T) {
 		made := base64.RawURLEncoding.EncodeToString(make([]byte, 32))
 		var finished error
 		require.NoError(t, f.store.DB.Tx(t.Context(), func(*sql.Tx) error {
-			_, _, finished = f.Finish(t.Context(), client(), p.ID, secretbox.Secret(made), sso.Answer{State: made, Code: "x"},
+			_, _, finished = f.Finish(t.Context(), client(), p.ID, secretbox.Secret(made), sso.Callback{State: made, Code: "x"},
 				"")
 			return nil
 		}))

@@ -72,7 +72,8 @@ func (s *Service) published(ctx context.Context, issuer string, age time.Duratio
 	})
 	select {
 	case <-ctx.Done():
-		return published{}, &providerError{Message: "The request ended before the identity provider answered.", Unreachable: true}
+		return published{}, &providerError{Message: "The request ended before the identity provider responded.",
+			Unreachable: true}
 	case r := <-loaded:
 		got, _ := r.Val.(result)
 		return got.published, got.fault

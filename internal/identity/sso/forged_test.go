@@ -163,7 +163,7 @@ func TestForgedTokens(t *testing.T) {
 			"userinfo about somebody else": {func(b *testkit.Behaviour) {
 				without("email")(b)
 				b.Claims = func(c map[string]any) { c["sub"] = "person-2"; delete(c, "groups") }
-			}, "somebody else"},
+			}, "another user"},
 		} {
 			t.Run(name, func(t *testing.T) {
 				f.idp.Set(func(b *testkit.Behaviour) {

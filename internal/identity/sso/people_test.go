@@ -39,7 +39,7 @@ func TestGroupsBecomeRoles(t *testing.T) {
 		p := f.provider(t, func(s *sso.Settings) {
 			s.RoleMappings = []sso.RoleMapping{
 				{Group: "engineering", Role: access.Developer, Environment: development}, {Group: "leads", Role: access.Admin},
-				{Group: sso.Everybody, Role: access.Viewer},
+				{Group: sso.AllUsers, Role: access.Viewer},
 			}
 		})
 		f.person(engineer("engineering", "leads", "unknown"))

@@ -55,8 +55,8 @@ type metadata struct {
 	IssuerInAnswer bool `json:"authorization_response_iss_parameter_supported"`
 }
 
-// providerError says what an identity provider does wrong, in a sentence of ours that may be shown: it repeats nothing that the
-// provider sent.
+// providerError says what an identity provider does wrong, in a sentence of ours that may be shown: it repeats nothing
+// that the provider sent.
 type providerError struct {
 	// Message is the sentence.
 	Message string
@@ -91,17 +91,17 @@ func (p peer) exchange(ctx context.Context, what, target string, r egress.Reques
 	answer, failed := p.client.Do(ctx, r)
 	switch {
 	case failed != nil:
-		f := newProviderError("The %s did not answer: %s", what, failed.Message)
+		f := newProviderError("The %s did not respond: %s", what, failed.Message)
 		f.Unreachable = true
 		return nil, f
 	case answer.Status >= http.StatusInternalServerError:
-		f := newProviderError("The %s answered with status %d.", what, answer.Status)
+		f := newProviderError("The %s responded with status %d.", what, answer.Status)
 		f.Unreachable = true
 		return nil, f
 	case answer.Status != http.StatusOK:
-		return answer.Body, newProviderError("The %s answered with status %d.", what, answer.Status)
+		return answer.Body, newProviderError("The %s responded with status %d.", what, answer.Status)
 	case answer.Truncated:
-		return nil, newProviderError("The answer of the %s is larger than %d KiB.", what, maxAnswerBytes>>10)
+		return nil, newProviderError("The response of the %s is larger than %d KiB.", what, maxAnswerBytes>>10)
 	}
 	return answer.Body, nil
 }
@@ -112,7 +112,7 @@ func (p peer) getJSON(ctx context.Context, what, target string, header http.Head
 		return f
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return newProviderError("The answer of the %s is not the JSON expected.", what)
+		return newProviderError("The response of the %s is not the JSON expected.", what)
 	}
 	return nil
 }
@@ -124,7 +124,8 @@ func (p peer) fetchMetadata(ctx context.Context, issuer string) (metadata, *prov
 		return metadata{}, f
 	}
 	if m.Issuer != issuer {
-		return metadata{}, newProviderError("The discovery document is of another issuer; the issuer is to be written exactly as the " +
+		return metadata{}, newProviderError("The discovery document is of another issuer; the issuer is to be written " +
+			"exactly as the " +
 			"document has it.")
 	}
 	endpoints := []struct {
@@ -226,7 +227,7 @@ func (p peer) redeemCode(ctx context.Context, m metadata, r redemption) (tokens,
 	}
 	var t tokens
 	if err := json.Unmarshal(body, &t); err != nil || t.IDToken == "" {
-		return tokens{}, newProviderError("The token endpoint's answer has no ID token.")
+		return tokens{}, newProviderError("The token endpoint's response has no ID token.")
 	}
 	return t, nil
 }

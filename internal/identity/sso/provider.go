@@ -29,13 +29,13 @@ const (
 	maxDomainBytes     = 253
 	scopeOpenID        = "openid"
 	defaultGroupsClaim = "groups"
-	// Everybody is the group that every user of a provider is in.
-	Everybody = "*"
+	// AllUsers is the group that contains every user of a provider.
+	AllUsers = "*"
 )
 
 // RoleMapping gives a role to those in a group, for as long as they are in it.
 type RoleMapping struct {
-	// Group is compared as the provider writes it; Everybody means whoever signs in.
+	// Group is compared as the provider writes it, or is the constant for all users, "*".
 	Group string      `json:"group"`
 	Role  access.Role `json:"role"`
 	// Environment is where the role holds; empty for the whole team.
@@ -58,10 +58,10 @@ type Settings struct {
 	AllowedDomains []string
 	// JustInTime makes members of people who sign in for the first time.
 	JustInTime bool
-	// LinkExisting takes the verified address of somebody who signs in for the first time as proof that a user of that
-	// address is them.
+	// LinkExisting accepts the verified address of a person who signs in for the first time as proof that the user with
+	// that address is this person.
 	LinkExisting bool
-	// Enabled is false where nobody can sign in by the provider.
+	// Enabled is false if the provider cannot be used to sign in.
 	Enabled bool
 }
 
@@ -89,8 +89,8 @@ func (p Provider) HasSecret() bool { return len(p.sealedSecret) > 0 }
 // urlCheck says why a URL is none that the service may ask.
 type urlCheck func(raw string) error
 
-// Check adds what is wrong with the settings, at the locations of the fields, apart from what only the policy of
-// outgoing requests and the database can tell.
+// Check adds the validation errors of the settings, at the locations of the fields. It does not check the policy of
+// outgoing requests and the contents of the database.
 func (s Settings) Check(v *apperr.Violations) {
 	s.violations(v, func(string) error { return nil })
 }
@@ -155,7 +155,7 @@ func (s Settings) mappingViolations(v *apperr.Violations) {
 			v.Add(at+".group", "pattern", fmt.Sprintf("must be 1 to %d bytes without control characters", MaxTextBytes))
 		}
 		if m.Role == access.Owner {
-			v.Add(at+".role", "not_owner", "must not be owner: whoever runs the identity provider would own the team")
+			v.Add(at+".role", "not_owner", "must not be owner: the operators of the identity provider would own the team")
 		}
 		if seen[m] {
 			v.Add(at, "unique", "is a duplicate")
@@ -218,7 +218,7 @@ func (s Settings) roles(groups []string) []members.GivenRole {
 	var out []members.GivenRole
 	for _, m := range s.RoleMappings {
 		r := members.GivenRole{Role: m.Role, Environment: m.Environment}
-		if (m.Group == Everybody || slices.Contains(groups, m.Group)) && !slices.Contains(out, r) {
+		if (m.Group == AllUsers || slices.Contains(groups, m.Group)) && !slices.Contains(out, r) {
 			out = append(out, r)
 		}
 	}

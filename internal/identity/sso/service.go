@@ -114,7 +114,7 @@ func (s *Service) Get(ctx context.Context, actor access.Principal, providerID st
 	return p, err
 }
 
-// List returns a page of the providers of the actor's team. It reads page.Request.Fetch rows, so that page.Cut can tell
+// List returns a page of the providers of the actor's team. It reads page.Request.Fetch rows, which shows page.Cut
 // whether more follow.
 func (s *Service) List(ctx context.Context, actor access.Principal, r page.Request) ([]Provider, error) {
 	return listProviders(ctx, s.db.Read(), actor.Team, r)
@@ -128,8 +128,8 @@ type Change struct {
 	Secret *secretbox.Secret
 }
 
-// Update changes a provider, or returns what Create and Get do. Whoever changes a provider needs the rights of who may
-// create it as it was. Roles that no group brings any more are taken away at once; who is in which group is known again
+// Update changes a provider. It returns the errors of Create and Get. The actor needs the rights to create the provider
+// as it was before. Roles that no group maps to any more are revoked immediately. Memberships of groups are known again
 // at the next sign-in.
 func (s *Service) Update(ctx context.Context, actor access.Principal, providerID string,
 	change Change) (Provider, error) {
@@ -187,8 +187,8 @@ func (s *Service) changed(ctx context.Context, tx *sql.Tx, actor access.Principa
 	return after, s.seal(&after)
 }
 
-// Delete removes a provider with the roles that its groups gave. Who its users are at the issuer is kept: they sign in
-// again where the issuer is set up anew.
+// Delete removes a provider with the roles that its groups gave. The links of its users to the issuer stay: they can
+// sign in again if the issuer is configured again.
 func (s *Service) Delete(ctx context.Context, actor access.Principal, providerID string) error {
 	if !id.Is(id.PrefixSSO, providerID) {
 		return errNoProvider()

@@ -36,19 +36,19 @@ const (
 type Begun struct {
 	// URL is where the browser goes.
 	URL string
-	// Browser is the secret that stays in the browser: who brings the provider's answer must have it.
+	// Browser is the secret that stays in the browser. The provider's response is accepted only together with it.
 	Browser secretbox.Secret
 }
 
-// Answer is what a provider sends a browser back with.
-type Answer struct {
+// Callback contains the parameters of the provider's response, which the browser brings.
+type Callback struct {
 	State, Code, Issuer string
 	// Error is the code of RFC 6749, section 4.1.2.1, where the provider refuses.
 	Error string
 }
 
-// ValidReturnTo reports whether a sign-in may return to a path: one of our own pages, under whatever name browsers read
-// it.
+// ValidReturnTo reports whether a sign-in may return to a path. It must be a path of this service, however browsers
+// read it.
 func ValidReturnTo(path string) bool {
 	if len(path) > MaxReturnTo || !strings.HasPrefix(path, "/") || strings.Contains(path, "//") ||
 		strings.ContainsFunc(path, func(r rune) bool {
@@ -101,9 +101,9 @@ func (s *Service) provider(ctx context.Context, providerID string) (Provider, er
 	return p, err
 }
 
-// Start begins a sign-in that returns to a path of ours. It returns not_found for a provider that is not there or is
-// disabled, and sso_unavailable or sso_failed where the provider does not do its part, and unavailable where many begin
-// at once.
+// Start begins a sign-in that returns to a path of this service. It returns not_found for a provider that does not
+// exist or is disabled, sso_unavailable or sso_failed for errors of the provider, and unavailable while many sign-ins
+// begin at the same time.
 func (s *Service) Start(ctx context.Context, providerID, returnTo string) (Begun, error) {
 	p, err := s.provider(ctx, providerID)
 	if err != nil {
@@ -150,14 +150,13 @@ func (s *Service) begin(ctx context.Context, v signIn) error {
 
 var errState = errors.New("the state is unknown, used, expired, or of another browser or provider")
 
-// Finish ends a sign-in with the provider's answer and starts a session, as Login of identity does. browser is the
-// secret of Start, replaced the refresh token that the client had until now. It returns the path that the sign-in was
-// to return to.
+// Finish ends a sign-in with the provider's response and starts a session, as Login of signin does. browser is the
+// secret of Start; replaced is the refresh token that the client had until now. Finish returns the path of Start.
 //
-// It returns not_found as Start does, sso_state_invalid for an answer to no sign-in that this browser has begun and
-// where the provider's settings were changed meanwhile, sso_failed where the provider refuses or says something that
-// does not hold, sso_unavailable where it does not answer, and what SignInFederated of identity returns.
-func (s *Service) Finish(ctx context.Context, c access.Client, providerID string, browser secretbox.Secret, a Answer,
+// It returns not_found as Start does; sso_state_invalid for a response to no sign-in that this browser has begun, or if
+// the provider's settings were changed in the meantime; sso_failed if the provider rejects the sign-in or sends claims
+// that are not accepted; sso_unavailable if it does not respond; and the errors of SignInFederated of signin.
+func (s *Service) Finish(ctx context.Context, c access.Client, providerID string, browser secretbox.Secret, a Callback,
 	replaced signin.RefreshToken) (signin.SignIn, string, error) {
 	p, err := s.provider(ctx, providerID)
 	if err != nil {
@@ -184,9 +183,9 @@ func (s *Service) Finish(ctx context.Context, c access.Client, providerID string
 	return in, returnTo, err
 }
 
-// requireUnchanged has the provider stay as it is until the transaction ends, or returns not_found where it is gone or disabled
-// by now, and sso_state_invalid where it was changed while it was asked: a role that was taken from everybody must not
-// be given once more.
+// requireUnchanged has the provider stay as it is until the transaction ends, or returns not_found where it is gone or
+// disabled by now, and sso_state_invalid where it was changed while it was asked: a role that was taken from everybody
+// must not be given once more.
 func (s *Service) requireUnchanged(ctx context.Context, tx *sql.Tx, asked Provider) error {
 	now, ok, err := lockProvider(ctx, tx, asked.Team, asked.ID)
 	switch {
@@ -206,7 +205,7 @@ func errNoState() error {
 }
 
 // identify finds out for whom the provider's answer is.
-func (s *Service) identify(ctx context.Context, p Provider, browser []byte, a Answer) (signin.Federated, error) {
+func (s *Service) identify(ctx context.Context, p Provider, browser []byte, a Callback) (signin.Federated, error) {
 	pub, f := s.published(ctx, p.Issuer, cacheFor)
 	if f != nil {
 		return signin.Federated{}, failed(f)
@@ -214,11 +213,11 @@ func (s *Service) identify(ctx context.Context, p Provider, browser []byte, a An
 	switch {
 	// A mix-up would have the code of one provider sent to another (RFC 9207).
 	case a.Issuer != "" && a.Issuer != p.Issuer, a.Issuer == "" && pub.metadata.IssuerInAnswer:
-		return signin.Federated{}, failed(newProviderError("The answer is not of the identity provider that was asked."))
+		return signin.Federated{}, failed(newProviderError("The response is not of the identity provider that was asked."))
 	case a.Error != "":
 		return signin.Federated{}, failed(refusal(a.Error))
 	case a.Code == "" || len(a.Code) > maxAnswerParameter:
-		return signin.Federated{}, failed(newProviderError("The identity provider's answer has no code."))
+		return signin.Federated{}, failed(newProviderError("The identity provider's response has no code."))
 	}
 	clientSecret, err := s.openSecret(p)
 	if err != nil {
@@ -255,7 +254,7 @@ func (s *Service) person(p Provider, subject string, about claims) (signin.Feder
 	switch {
 	case f != nil:
 	case email == "":
-		f = newProviderError("The identity provider tells no e-mail address; does it offer the scope email to this client?")
+		f = newProviderError("The identity provider sends no e-mail address; does it offer the scope email to this client?")
 	case !about.verified():
 		f = newProviderError("The identity provider has not verified the e-mail address.")
 	case !p.speaksFor(email):
@@ -281,11 +280,12 @@ func refusal(code string) *providerError {
 	case "invalid_scope":
 		return newProviderError("The identity provider does not offer the scopes to this client.")
 	case "temporarily_unavailable", "server_error":
-		f := newProviderError("The identity provider cannot sign anybody in right now.")
+		f := newProviderError("The identity provider cannot sign users in right now.")
 		f.Unreachable = true
 		return f
 	default:
-		return newProviderError("The identity provider refuses the request; are client id and redirect URI registered there as they " +
+		return newProviderError("The identity provider refuses the request; are client id and redirect URI registered " +
+			"there as they " +
 			"are here?")
 	}
 }

@@ -119,7 +119,7 @@ func client() access.Client {
 }
 
 // browse goes where a sign-in sends the browser, and returns the answer with which the provider sends it back.
-func browse(t *testing.T, begun sso.Begun) sso.Answer {
+func browse(t *testing.T, begun sso.Begun) sso.Callback {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, begun.URL, http.NoBody)
 	require.NoError(t, err)
@@ -130,7 +130,7 @@ func browse(t *testing.T, begun sso.Begun) sso.Answer {
 	back, err := url.Parse(resp.Header.Get("Location"))
 	require.NoError(t, err)
 	q := back.Query()
-	return sso.Answer{State: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss"), Error: q.Get("error")}
+	return sso.Callback{State: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss"), Error: q.Get("error")}
 }
 
 // signIn goes all the way.

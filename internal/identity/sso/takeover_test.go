@@ -101,7 +101,7 @@ func TestMappingsEnd(t *testing.T) {
 			return sso.Change{Apply: func(s *sso.Settings) {
 				s.RoleMappings = []sso.RoleMapping{}
 				for _, role := range list {
-					s.RoleMappings = append(s.RoleMappings, sso.RoleMapping{Group: sso.Everybody, Role: role})
+					s.RoleMappings = append(s.RoleMappings, sso.RoleMapping{Group: sso.AllUsers, Role: role})
 				}
 			}}
 		}

@@ -51,7 +51,8 @@ type claims map[string]json.RawMessage
 // verify returns the subject and the claims of an ID token, if one of the keys verifies it and its claims are as
 // expected (OpenID Connect Core 1.0, section 3.1.3.7). unknown is true if no key fits, so that a newer key set may
 // help.
-func (e expected) verify(raw string, keys []jose.JSONWebKey) (subject string, about claims, unknown bool, f *providerError) {
+func (e expected) verify(raw string,
+	keys []jose.JSONWebKey) (subject string, about claims, unknown bool, f *providerError) {
 	policy := jwt.Policy{Algorithms: algorithms(), Types: []string{"", "JWT"}, MaxBytes: maxTokenBytes,
 		Issuers: []string{e.issuer}, Audiences: []string{e.clientID},
 		RequireExpiry: true, RequireIssuedAt: true, Skew: clockSkew, ExpirySkew: clockSkew}
@@ -125,13 +126,13 @@ func (p peer) addUserinfo(ctx context.Context, m metadata, t tokens, subject str
 		return about, nil
 	}
 	var more claims
-	if f := p.getJSON(ctx, "userinfo endpoint", m.UserinfoEndpoint, http.Header{"Authorization": {"Bearer " + t.AccessToken}},
-		&more); f != nil {
+	if f := p.getJSON(ctx, "userinfo endpoint", m.UserinfoEndpoint,
+		http.Header{"Authorization": {"Bearer " + t.AccessToken}}, &more); f != nil {
 		return nil, f
 	}
 	// Without this, an access token of somebody else would lend their claims (Core 1.0, section 5.3.2).
 	if more.text("sub") != subject {
-		return nil, newProviderError("The userinfo endpoint answered about somebody else.")
+		return nil, newProviderError("The userinfo endpoint responded about another user.")
 	}
 	for _, name := range wanted {
 		if about[name] == nil && name != claimEmail && name != claimVerified {

@@ -100,7 +100,7 @@ func (s *Service) Environments(ctx context.Context, actor access.Principal) ([]E
 }
 
 // ListEnvironments returns a page of those environments of the actor's team that they may see. It reads
-// page.Request.Fetch rows, so that page.Cut can tell whether more follow.
+// page.Request.Fetch rows, which shows page.Cut whether more follow.
 func (s *Service) ListEnvironments(ctx context.Context, actor access.Principal, r page.Request) ([]Environment, error) {
 	team, err := s.TeamOf(ctx, actor)
 	if err != nil {
@@ -147,8 +147,8 @@ func (s *Service) Enter(ctx context.Context, p access.Principal, environment str
 	return e.ID, nil
 }
 
-// HadEnvironment returns nil for an environment that is the team's, or was before it was deleted, else not_found. What
-// happened in it stays on record.
+// HadEnvironment returns nil for an environment that belongs to the team, also after its deletion, and otherwise
+// not_found. Its audit trail outlives it.
 func (s *Service) HadEnvironment(ctx context.Context, team id.Team, env id.Environment) error {
 	if !id.Is(id.PrefixEnvironment, string(env)) {
 		return ErrNoEnvironment()
@@ -201,9 +201,9 @@ func addEnvironment(ctx context.Context, tx *sql.Tx, actor access.Principal, tea
 	return e, audit.Record(ctx, tx, now, environmentEvent(actor, e, "environment.create", nil, environmentState(e)))
 }
 
-// UpdateEnvironment changes an environment of the actor's team and returns it. What it has already changes nothing. A
-// changed retention holds for what is stored, too; what has been removed does not come back. It returns not_found,
-// validation_error, and environment_exists for a name that is taken.
+// UpdateEnvironment changes an environment of the actor's team and returns it. A change to the present values changes
+// nothing. A changed retention applies to stored data too; removed data does not return. UpdateEnvironment returns
+// not_found, validation_error, and environment_exists for a name that is taken.
 func (s *Service) UpdateEnvironment(ctx context.Context, actor access.Principal, env id.Environment,
 	c EnvironmentChange) (Environment, error) {
 	team, err := s.teamOfEnvironment(ctx, actor, env, access.EnvironmentsWrite)
@@ -298,10 +298,9 @@ func (s *Service) DeleteEnvironment(ctx context.Context, actor access.Principal,
 	})
 }
 
-// RequireLive returns not_found for an environment that is not there or was removed. Called in the transaction that
-// adds a row which refers to the environment, after the insert, it decides between that and a removal: on PostgreSQL
-// the insert waits for a removal under way, and one that begins later waits for the insert and counts it; SQLite has
-// one writer at a time.
+// RequireLive returns not_found for an environment that does not exist or was deleted. The caller calls it after the
+// insert of a row that refers to the environment, in the same transaction. On PostgreSQL the insert waits for a
+// deletion in progress, and a later deletion waits for the insert and counts the row. SQLite has one writer at a time.
 func (*Service) RequireLive(ctx context.Context, tx *sql.Tx, env id.Environment) error {
 	live, err := isLive(ctx, tx, env)
 	if err == nil && !live {

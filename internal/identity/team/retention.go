@@ -21,7 +21,7 @@ const (
 	maxEventRetentionDays   = 3650
 )
 
-// Retention says for how many days an environment keeps things. What is nil is as the service is configured.
+// Retention is for how many days an environment keeps data. A nil field means the default of the service.
 type Retention struct {
 	// PayloadDays is about the bodies and headers of events: 1 to maxPayloadRetentionDays, and no more than the events
 	// live.

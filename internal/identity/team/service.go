@@ -56,7 +56,7 @@ func New(c Config) *Service {
 }
 
 var (
-	// ErrNone means that nobody has set up the installation yet.
+	// ErrNone means that the installation has not been set up yet.
 	ErrNone = errors.New("there is no team yet; create its owner first")
 	// ErrActor means that an API key acts where only users and the service itself may.
 	ErrActor = errors.New("only users and the service itself administer a team")

@@ -63,10 +63,10 @@ func readBrowserCookie(r *http.Request) secretbox.Secret {
 
 // readCallback reads the provider's response. It ignores a parameter that is there twice, because the provider sent
 // only one of them.
-func readCallback(r *http.Request) sso.Answer {
+func readCallback(r *http.Request) sso.Callback {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return sso.Answer{}
+		return sso.Callback{}
 	}
 	one := func(name string) string {
 		if list := query[name]; len(list) == 1 {
@@ -75,7 +75,7 @@ func readCallback(r *http.Request) sso.Answer {
 		return ""
 	}
 	if len(query["iss"]) > 1 {
-		return sso.Answer{}
+		return sso.Callback{}
 	}
-	return sso.Answer{State: one("state"), Code: one("code"), Issuer: one("iss"), Error: one("error")}
+	return sso.Callback{State: one("state"), Code: one("code"), Issuer: one("iss"), Error: one("error")}
 }

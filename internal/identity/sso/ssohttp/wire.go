@@ -216,7 +216,7 @@ type checkResult struct {
 	// Whether the check passed.
 	OK bool `json:"ok" example:"true"`
 	// The problem; `null` if there is none.
-	Message *string `json:"message" nullable:"true" example:"The discovery document did not answer: The target's name could not be resolved."`
+	Message *string `json:"message" nullable:"true" example:"The discovery document did not respond: The target's name could not be resolved."`
 }
 
 type checkName sso.CheckName
