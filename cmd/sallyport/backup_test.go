@@ -53,7 +53,8 @@ func TestBackupAndRestore(t *testing.T) {
 
 	r = in.run(t, "backup", backup, "--keyset-to", keyset)
 	require.Equal(t, exitOK, r.code, r.stderr)
-	require.Regexp(t, `^\S+backup\.db: the database, \d+\.\d MiB, schema version \d+, checked\n\S+keyset\.json: the keyset, .* \(3 checked\)\n$`, r.out)
+	require.Regexp(t, `^\S+backup\.db: the database, \d+\.\d MiB, schema version \d+, checked\n`+
+		`\S+keyset\.json: the keyset, .* \(3 checked\)\n$`, r.out)
 	require.Contains(t, r.stderr, "Store the two files apart")
 	want := map[string]fs.FileMode{"backup.db": 0o600, "keyset.json": 0o600}
 	if runtime.GOOS != "windows" {

@@ -79,8 +79,8 @@ func TestKeysListIsComplete(t *testing.T) {
 		for _, n := range []int{250, 251} {
 			have := len(decode[[]operator.Key](t, in.do(t, "keys", "list", "--json")))
 			for i := have; i < n; i++ {
-				_, err := w.ExecContext(t.Context(), `INSERT INTO api_keys (id, lookup_id, team_id, environment_id, name, secret_mac, last_four,
-						created_by, created_ms, expires_ms, revoked_ms)
+				_, err := w.ExecContext(t.Context(), `INSERT INTO api_keys (id, lookup_id, team_id, environment_id, name,
+						secret_mac, last_four, created_by, created_ms, expires_ms, revoked_ms)
 					SELECT substr(id, 1, 24) || $1, $2, team_id, environment_id, name, secret_mac, last_four, created_by, created_ms,
 						expires_ms, revoked_ms FROM api_keys WHERE name = 'k' ORDER BY id LIMIT 1`, suffix(i), suffix(i))
 				require.NoError(t, err)

@@ -247,7 +247,8 @@ func TestRotateBesideServer(t *testing.T) {
 			map[string]any{"verification_token": "secret_tMrlL1qK5vuQAh1b6cZGhFChZTSYJlce98V0pYn7yBl"})
 		require.Equal(t, http.StatusOK, status, string(answer))
 		s.asOwner(t, "/team/me/totp", `{"password":"`+ownerPassword+`"}`)
-		s.asOwner(t, "/team/sso", `{"name":"Company account","issuer":"https://login.example.test","client_id":"a","client_secret":"b"}`)
+		s.asOwner(t, "/team/sso", `{"name":"Company account","issuer":"https://login.example.test",`+
+			`"client_id":"a","client_secret":"b"}`)
 		s.keep(t, key)
 		in.queue(t)
 		subscribe()

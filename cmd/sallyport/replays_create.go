@@ -71,7 +71,8 @@ func (c *replaysCreate) Run(ctx context.Context, e *env) error {
 	}
 	filter := c.filter(e.clock.Now())
 	if len(filter) == 0 {
-		return usageError("nothing restricts the replay: give a filter, such as --status dead_letter, or --all for all events")
+		return usageError("nothing restricts the replay: give a filter, such as --status dead_letter, or --all " +
+			"for all events")
 	}
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
 		a, err := api.Call(ctx, apiclient.Request{Method: http.MethodPost, Path: replaysPath, Body: c.body(filter)})

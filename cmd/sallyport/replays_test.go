@@ -129,7 +129,8 @@ func TestReplaysWait(t *testing.T) {
 	require.Contains(t, r.out, "Status           failed\n")
 	require.Contains(t, r.out, "Error            subscription_deleted: gone\n")
 	require.Equal(t, int64(5), asked.Load())
-	require.Regexp(t, `^queued, 99 %: 7 started, 0 succeeded, 0 failed\.\nrunning, 99 %: .*\n.*status 503.*Still waiting\.\n$`, r.stderr)
+	require.Regexp(t, `^queued, 99 %: 7 started, 0 succeeded, 0 failed\.\nrunning, 99 %: .*\n`+
+		`.*status 503.*Still waiting\.\n$`, r.stderr)
 
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()

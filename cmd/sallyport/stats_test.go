@@ -19,7 +19,8 @@ func TestSubscriptionStats(t *testing.T) {
 		text := r.do("subscriptions", "stats", good, "--bucket", "day", "--from", "48h", "--to", "1ms")
 		require.Regexp(t, `(?m)^Attempt time     p50 [\d.]+ ms, p95 [\d.]+ ms, p99 [\d.]+ ms$`, text)
 		require.Regexp(t, `(?m)^Open now         0 pending, 0 after a failed attempt, 0 held$`, text)
-		require.Regexp(t, `\nBy day, only those with activity\nFROM \(UTC\).*\n(\d{4}-\d\d-\d\d 00:00  [012] +0 +0 +0 +[\d.]+ +[\d.]+ +[\d.]+\n)+$`, text)
+		require.Regexp(t, `\nBy day, only those with activity\nFROM \(UTC\).*\n`+
+			`(\d{4}-\d\d-\d\d 00:00  [012] +0 +0 +0 +[\d.]+ +[\d.]+ +[\d.]+\n)+$`, text)
 		require.Contains(t, r.do("subscriptions", "stats", good, "--from=2h", "--to=1h", "--bucket=minute"),
 			"\nBy minute, only those with activity: none\n")
 		require.Equal(t, int64(2), decode[stats](t, r.do("subscriptions", "stats", good,

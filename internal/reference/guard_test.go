@@ -284,7 +284,8 @@ func TestSecretsGoOneWay(t *testing.T) {
 // A closed set of values is an enum, so that generated clients know it.
 func TestClosedSetsAreEnums(t *testing.T) {
 	t.Parallel()
-	closed := regexp.MustCompile(`^(status|state|effect|order|operation|outcome|result|body_encoding|token_type|(\w+_)?mode|on_\w+)$`)
+	closed := regexp.MustCompile(`^(status|state|effect|order|operation|outcome|result|body_encoding|token_type|` +
+		`(\w+_)?mode|on_\w+)$`)
 	d := read(t)
 	found := 0
 	check := func(at, name string, s *schema) {

@@ -48,7 +48,8 @@ func TestDescribe(t *testing.T) {
 	root := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(root, "wire.go"), []byte("package wire\n\n"+
 		"type body struct {\n"+
-		"\t// The name,\n\t// \"quoted\" and `code` <b>.\n\t//\n\t// Either:\n\t// - one, which is\n\t//   long\n\t// - two\n"+
+		"\t// The name,\n\t// \"quoted\" and `code` <b>.\n\t//\n"+
+		"\t// Either:\n\t// - one, which is\n\t//   long\n\t// - two\n"+
 		"\tName string `json:\"name\"`\n"+
 		"\t// Both.\n\tA, B int\n"+
 		"\tSilent int // not a description\n"+
