@@ -120,5 +120,5 @@ func (s *Service) recordFailure(ctx context.Context, tx *sql.Tx, f jobs.Failure)
 	if !f.Permanent() {
 		return nil
 	}
-	return fail(ctx, tx, f.Job.ID, FailedInternal, s.cfg.Clock.Now())
+	return endFailed(ctx, tx, f.Job.ID, s.cfg.Clock.Now())
 }

@@ -142,11 +142,11 @@ func update(ctx context.Context, tx *sql.Tx, r *Replay) error {
 	}
 }
 
-// fail ends a replay that the caller's transaction holds. It reads nothing of the replay, because that may be the
-// error.
-func fail(ctx context.Context, tx *sql.Tx, replayID string, code FailureCode, now time.Time) error {
+// endFailed ends a replay, which the caller's transaction holds, after an error of the service. It reads nothing of the
+// replay, because reading it may be the error.
+func endFailed(ctx context.Context, tx *sql.Tx, replayID string, now time.Time) error {
 	_, err := tx.ExecContext(ctx, "UPDATE webhook_replays SET status = $1, error_code = $2, updated_ms = $3, "+
-		"version = version + 1 WHERE id = $4", string(Failed), string(code), clock.Millis(now), replayID)
+		"version = version + 1 WHERE id = $4", string(Failed), string(FailedInternal), clock.Millis(now), replayID)
 	if err != nil {
 		return fmt.Errorf("end a replay: %w", err)
 	}
