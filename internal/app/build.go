@@ -123,7 +123,7 @@ func (p *parts) build() (*process, error) {
 		Emitters: []deliveries.Emitter{own}})
 	subs := subscriptions.New(subscriptions.Config{DB: p.db, Box: p.box, Clock: p.clock, Targets: p.client,
 		Connections: conns, Environments: ids.Team, Deliveries: queue, Directory: directory,
-		Announcers: []subscriptions.Announcer{own}, PublicURL: p.cfg.PublicURL})
+		Emitters: []subscriptions.Emitter{own}, PublicURL: p.cfg.PublicURL})
 	sent := deliveries.New(deliveries.Config{Store: queue, Subscriptions: subs, Client: p.client, Clock: p.clock,
 		Logger: p.log, Batches: batches, Options: deliveries.Options{Concurrency: p.cfg.DeliveryConcurrency,
 			PerSubscription: p.cfg.DeliveryConcurrencyPerSubscription, PerHost: p.cfg.DeliveryConcurrencyPerHost,

@@ -1,6 +1,9 @@
 package app_test
 
 import (
+	"database/sql"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,8 +38,8 @@ func TestDeclaredOnce(t *testing.T) {
 	}
 }
 
-// Promise: an environment is deleted only if no capability has anything in it that must not be lost. A table with rows
-// of environments is counted, or says why it is not.
+// Promise: an environment is deleted only if no capability has anything in it that must not be lost. A row of an
+// environment is counted, or its table says why it is not.
 func TestEnvironmentsSeeEveryOwner(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -61,11 +64,66 @@ func TestEnvironmentsSeeEveryOwner(t *testing.T) {
 				continue
 			}
 			require.Contains(t, counts, table.Contents, "%s has rows of environments", name)
-			held, err := counts[table.Contents].Held(t.Context(), s.DB.Read(), id.Environment(id.New(id.PrefixEnvironment)))
-			require.NoError(t, err)
-			require.False(t, held)
+			env := newEnvironment(t, s.DB)
+			held := func() bool {
+				t.Helper()
+				found, err := counts[table.Contents].Held(t.Context(), s.DB.Read(), env)
+				require.NoError(t, err)
+				return found
+			}
+			require.False(t, held(), name)
+			values := map[string]any{"environment_id": env}
+			if columns["team_id"] {
+				values["team_id"] = teamOfTests
+			}
+			insertRow(t, s.DB, name, values)
+			require.True(t, held(), "%s is not counted", name)
 		}
 	})
+}
+
+const teamOfTests = "team_of_tests"
+
+// newEnvironment stores an environment.
+func newEnvironment(t *testing.T, d *db.DB) id.Environment {
+	t.Helper()
+	_, err := d.Write().ExecContext(t.Context(),
+		"INSERT INTO teams (id, name, created_ms) VALUES ($1, 'x', 0) ON CONFLICT DO NOTHING", teamOfTests)
+	require.NoError(t, err)
+	env := id.Environment(id.New(id.PrefixEnvironment))
+	_, err = d.Write().ExecContext(t.Context(),
+		"INSERT INTO environments (id, team_id, name, created_ms) VALUES ($1, $2, $1, 0)", env, teamOfTests)
+	require.NoError(t, err)
+	return env
+}
+
+// insertRow stores a row with the given values, and with any others in the columns that need one.
+func insertRow(t *testing.T, d *db.DB, table string, values map[string]any) {
+	t.Helper()
+	query := `SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = current_schema()
+		AND table_name = $1 AND is_nullable = 'NO' AND column_default IS NULL`
+	if d.Engine() == db.SQLite {
+		query = `SELECT name, lower(type) FROM pragma_table_info($1) WHERE dflt_value IS NULL AND ("notnull" = 1 OR pk > 0)`
+	}
+	rows, err := d.Read().QueryContext(t.Context(), query, table)
+	require.NoError(t, err)
+	require.NoError(t, db.Each(rows, func(r *sql.Rows) error {
+		var column, kind string
+		err := r.Scan(&column, &kind)
+		if _, given := values[column]; !given {
+			values[column] = map[string]any{"text": "x", "bigint": 1, "boolean": true, "bytea": []byte("x"),
+				"blob": []byte("x")}[kind]
+		}
+		return err
+	}))
+	names := slices.Sorted(maps.Keys(values))
+	args := make([]any, len(names))
+	for i, name := range names {
+		args[i] = values[name]
+	}
+	_, err = d.Write().ExecContext(t.Context(),
+		"INSERT INTO "+table+" ("+strings.Join(names, ", ")+") VALUES "+db.In(1, len(names)), args...)
+	require.NoError(t, err, table)
 }
 
 // Backups and rotations of the keyset read these columns by their names.

@@ -43,7 +43,7 @@ func (s *Service) Disable(ctx context.Context, env id.Environment, subscriptionI
 		}
 		sub := r.Subscription
 		sub.Enabled, sub.DisabledReason, sub.UpdatedAt = false, reason, now
-		for _, a := range s.cfg.Announcers {
+		for _, a := range s.cfg.Emitters {
 			if err := a.SubscriptionDisabled(ctx, tx, &sub); err != nil {
 				return err
 			}

@@ -1,8 +1,12 @@
 package subscriptions
 
 import (
+	"context"
+	"fmt"
 	"time"
 
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/module"
 )
@@ -21,4 +25,14 @@ func (s *Service) Module() module.Module {
 		Jobs: []jobs.Periodic{{Name: "forget-replaced-secrets", Run: jobs.Every(forgetInterval, s.ForgetSecrets),
 			Failure: "cannot remove replaced signing secrets"}},
 	}
+}
+
+// hasSubscriptions reports whether an environment has a subscription that is not deleted.
+func hasSubscriptions(ctx context.Context, q db.Querier, env id.Environment) (held bool, err error) {
+	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM webhook_subscriptions
+		WHERE environment_id = $1 AND deleted_ms IS NULL)`, string(env)).Scan(&held)
+	if err != nil {
+		return false, fmt.Errorf("look for subscriptions: %w", err)
+	}
+	return held, nil
 }

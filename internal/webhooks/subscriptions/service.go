@@ -63,8 +63,8 @@ type Config struct {
 	Environments Environments
 	// Deliveries applies the changes of subscriptions to their deliveries.
 	Deliveries DeliveryControl
-	// Announcers are called in the transactions in which the service itself changes a subscription.
-	Announcers []Announcer
+	// Emitters are called in the transactions in which the service itself changes a subscription.
+	Emitters []Emitter
 	// Directory can be shared with other capabilities; nil creates one.
 	Directory *Directory
 	// PublicURL is the scheme and host of this gateway. No subscription may lead there. If it is empty, nothing is
@@ -93,8 +93,8 @@ func New(cfg Config) *Service {
 	return &Service{Directory: cfg.Directory, cfg: cfg, own: originOf(cfg.PublicURL)}
 }
 
-// Announcer emits events about the service's own changes of subscriptions.
-type Announcer interface {
+// Emitter emits events about the service's own changes of subscriptions.
+type Emitter interface {
 	// SubscriptionDisabled stores, in tx, the event that the service has disabled the subscription.
 	SubscriptionDisabled(ctx context.Context, tx *sql.Tx, sub *Subscription) error
 }

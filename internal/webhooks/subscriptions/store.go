@@ -183,13 +183,3 @@ func list(ctx context.Context, q db.Querier, v access.View, f Filter, p page.Req
 	}
 	return rows, nil
 }
-
-// hasSubscriptions reports whether an environment has a subscription that is not deleted.
-func hasSubscriptions(ctx context.Context, q db.Querier, env id.Environment) (held bool, err error) {
-	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM webhook_subscriptions
-		WHERE environment_id = $1 AND deleted_ms IS NULL)`, string(env)).Scan(&held)
-	if err != nil {
-		return false, fmt.Errorf("look for subscriptions: %w", err)
-	}
-	return held, nil
-}

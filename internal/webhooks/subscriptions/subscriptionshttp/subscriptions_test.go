@@ -297,6 +297,12 @@ func TestDocument(t *testing.T) {
 		require.InDelta(t, filters.MaxLength, creation.Properties["filter"]["maxLength"], 0)
 		require.Equal(t, []any{"string", "null"}, creation.Properties["filter"]["type"])
 		require.Equal(t, []any{"string", "null"}, creation.Properties["connection_id"]["type"])
+		for _, f := range writables() {
+			if f.name == "retry_schedule_seconds" {
+				described, _ := creation.Properties[f.name]["description"].(string)
+				require.Contains(t, strings.ReplaceAll(described, ", ", ","), "Default `"+f.initial+"`")
+			}
+		}
 		created := schemas["subscriptions.SubscriptionCreated"].Properties["signing_secret"]
 		require.Equal(t, true, created["readOnly"])
 		require.Regexp(t, "^Generated", created["description"])
