@@ -34,7 +34,6 @@ func exported() map[string]string {
 		"internal/platform/jobs.*": "the queue's API, which jobstest checks whole and each " +
 			"capability uses in part",
 		"internal/platform/secretbox.KeyID":     "tests see which key sealed a value",
-		"internal/webhooks/events.Statuses":     "tests go through every status",
 		"internal/webhooks/events.Change.Merge": "tests add changes up",
 		"internal/platform/sse.Reader.Next":     "clients in tests skip blocks without an event",
 	}

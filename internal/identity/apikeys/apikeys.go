@@ -14,6 +14,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/platform/ratelimit"
@@ -43,8 +44,11 @@ const (
 	KeyExpired  KeyStatus = "expired"
 )
 
-// KeyStatuses returns every state.
-func KeyStatuses() []KeyStatus { return []KeyStatus{KeyActive, KeyDisabled, KeyRevoked, KeyExpired} }
+// keyStatuses returns every state.
+func keyStatuses() []KeyStatus { return []KeyStatus{KeyActive, KeyDisabled, KeyRevoked, KeyExpired} }
+
+// Schema returns the schema with the states, for the API.
+func (KeyStatus) Schema(oas.Registry) *oas.Schema { return oas.Enum(keyStatuses()) }
 
 // Key is an API key without its secret. It belongs to one environment.
 type Key struct {

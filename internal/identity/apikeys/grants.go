@@ -8,6 +8,7 @@ import (
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/httpapi/oas"
 )
 
 // Effect says whether a grant opens its routes or closes them.
@@ -19,8 +20,11 @@ const (
 	Deny  Effect = "deny"
 )
 
-// Effects returns every effect.
-func Effects() []Effect { return []Effect{Allow, Deny} }
+// effects returns every effect.
+func effects() []Effect { return []Effect{Allow, Deny} }
+
+// Schema returns the schema with the effects, for the API.
+func (Effect) Schema(oas.Registry) *oas.Schema { return oas.Enum(effects()) }
 
 // AllConnections stands, as the only connection of a grant, for all of the key's environment.
 const AllConnections = "*"
@@ -111,7 +115,7 @@ func openGrants(grants []Grant, nowMillis int64) (opened *access.Grants, untilMi
 func grantViolations(v *apperr.Violations, at func(i int) string, grants []Grant, nowMillis int64) {
 	for i := range grants {
 		g, at := &grants[i], at(i)
-		if !slices.Contains(Effects(), g.Effect) {
+		if !slices.Contains(effects(), g.Effect) {
 			v.Add(at+"effect", "enum", "must be allow or deny")
 		}
 		if len(g.Routes) == 0 {

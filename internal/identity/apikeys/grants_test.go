@@ -35,7 +35,7 @@ func naive(grants []Grant, route access.Route, connection string, nowMillis int6
 
 func drawGrant(t *rapid.T) Grant {
 	names := []string{"acme", "globex", "initech"}
-	g := Grant{Effect: rapid.SampledFrom(Effects()).Draw(t, "effect"),
+	g := Grant{Effect: rapid.SampledFrom(effects()).Draw(t, "effect"),
 		Routes: rapid.SliceOfN(rapid.SampledFrom(access.Routes()), 1, 3).Draw(t, "routes")}
 	if rapid.Bool().Draw(t, "bounded") {
 		g.Connections = rapid.SliceOfNDistinct(rapid.SampledFrom(names), 1, 3, rapid.ID[string]).Draw(t, "connections")

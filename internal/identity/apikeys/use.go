@@ -12,6 +12,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/httpapi/oas"
 )
 
 const (
@@ -42,10 +43,13 @@ const (
 	UseFailed UseOutcome = "failed"
 )
 
-// UseOutcomes returns every outcome.
-func UseOutcomes() []UseOutcome {
+// useOutcomes returns every outcome.
+func useOutcomes() []UseOutcome {
 	return []UseOutcome{UseSucceeded, UseDenied, UseLimited, UseRefused, UseFailed}
 }
+
+// Schema returns the schema with the outcomes, for the API.
+func (UseOutcome) Schema(oas.Registry) *oas.Schema { return oas.Enum(useOutcomes()) }
 
 func outcomeOf(status int) UseOutcome {
 	switch {
@@ -223,6 +227,12 @@ const (
 	UsageByHour UsageBucket = "hour"
 	UsageByDay  UsageBucket = "day"
 )
+
+// usageBuckets returns every length.
+func usageBuckets() []UsageBucket { return []UsageBucket{UsageByHour, UsageByDay} }
+
+// Schema returns the schema with the lengths, for the API.
+func (UsageBucket) Schema(oas.Registry) *oas.Schema { return oas.Enum(usageBuckets()) }
 
 func (b UsageBucket) bounds() (length, longest, usual time.Duration) {
 	if b == UsageByHour {

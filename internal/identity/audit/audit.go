@@ -10,6 +10,7 @@ import (
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 )
 
@@ -21,6 +22,12 @@ const (
 	Success Outcome = "success"
 	Denied  Outcome = "denied"
 )
+
+// outcomes returns every outcome.
+func outcomes() []Outcome { return []Outcome{Success, Denied} }
+
+// Schema returns the schema with the outcomes, for the API.
+func (Outcome) Schema(oas.Registry) *oas.Schema { return oas.Enum(outcomes()) }
 
 // Event is one action on one target.
 type Event struct {

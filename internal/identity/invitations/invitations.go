@@ -16,6 +16,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/platform/secretbox"
@@ -51,10 +52,13 @@ const (
 	InvitationExpired  InvitationStatus = "expired"
 )
 
-// InvitationStatuses returns every state.
-func InvitationStatuses() []InvitationStatus {
+// invitationStatuses returns every state.
+func invitationStatuses() []InvitationStatus {
 	return []InvitationStatus{InvitationPending, InvitationAccepted, InvitationRevoked, InvitationExpired}
 }
+
+// Schema returns the schema with the states, for the API.
+func (InvitationStatus) Schema(oas.Registry) *oas.Schema { return oas.Enum(invitationStatuses()) }
 
 // Invitation invites a person into the team with a role. The times are in Unix milliseconds.
 type Invitation struct {

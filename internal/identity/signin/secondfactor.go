@@ -14,6 +14,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -62,8 +63,11 @@ const (
 	TOTPOn TOTPState = "on"
 )
 
-// TOTPStates returns every state.
-func TOTPStates() []TOTPState { return []TOTPState{TOTPOff, TOTPPending, TOTPOn} }
+// totpStates returns every state.
+func totpStates() []TOTPState { return []TOTPState{TOTPOff, TOTPPending, TOTPOn} }
+
+// Schema returns the schema with the states, for the API.
+func (TOTPState) Schema(oas.Registry) *oas.Schema { return oas.Enum(totpStates()) }
 
 // TOTP describes a user's authenticator app.
 type TOTP struct {

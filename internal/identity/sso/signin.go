@@ -18,6 +18,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
 )
@@ -318,8 +319,11 @@ const (
 	CheckKeys CheckName = "keys"
 )
 
-// CheckNames returns every check.
-func CheckNames() []CheckName { return []CheckName{CheckDiscovery, CheckKeys} }
+// checkNames returns every check.
+func checkNames() []CheckName { return []CheckName{CheckDiscovery, CheckKeys} }
+
+// Schema returns the schema with the checks, for the API.
+func (CheckName) Schema(oas.Registry) *oas.Schema { return oas.Enum(checkNames()) }
 
 // Test asks a provider of the team, now, for what it publishes, and returns the checks made. A provider need not be
 // enabled.

@@ -16,6 +16,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 )
@@ -37,6 +38,9 @@ const (
 
 // EnvironmentTypes returns every type.
 func EnvironmentTypes() []EnvironmentType { return []EnvironmentType{Live, Test} }
+
+// Schema returns the schema with the types, for the API.
+func (EnvironmentType) Schema(oas.Registry) *oas.Schema { return oas.Enum(EnvironmentTypes()) }
 
 // Environment separates the data of one purpose from that of others.
 type Environment struct {

@@ -5,8 +5,10 @@ package wire
 import (
 	"sallyport/internal/identity/members"
 	"sallyport/internal/identity/team"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 )
 
@@ -43,7 +45,7 @@ type Environment struct {
 	// The name of the environment, unique in the team.
 	Name string `json:"name" example:"development"`
 	// `live`: production. `test`: any other use. API keys of the environment show the type. It restricts nothing.
-	Type EnvironmentType `json:"type" example:"test"`
+	Type team.EnvironmentType `json:"type" example:"test"`
 	Retention
 	// When the environment was created.
 	CreatedAt httpapi.Time `json:"created_at" example:"2026-11-02T09:30:00.000Z"`
@@ -62,7 +64,7 @@ type Retention struct {
 
 // ViewEnvironment returns the wire form of an environment.
 func ViewEnvironment(e team.Environment) Environment {
-	return Environment{ID: string(e.ID), Name: e.Name, Type: EnvironmentType(e.Type),
+	return Environment{ID: string(e.ID), Name: e.Name, Type: e.Type,
 		Retention: Retention{PayloadRetentionDays: e.PayloadDays, EventRetentionDays: e.EventDays},
 		CreatedAt: httpapi.TimeMillis(e.CreatedMillis)}
 }
@@ -93,6 +95,14 @@ func (s Scope) Check(v *apperr.Violations) {
 
 // ViewScope returns the wire form of the scope of a role: an environment, or the whole team if env is empty.
 func ViewScope(env id.Environment) Scope { return Scope{Team: env == "", EnvironmentID: string(env)} }
+
+// PrincipalType is the kind of a principal that can have a role.
+type PrincipalType access.Kind
+
+// Schema returns the schema with the kinds.
+func (PrincipalType) Schema(oas.Registry) *oas.Schema {
+	return oas.Enum([]access.Kind{access.KindUser})
+}
 
 // Principal is the holder of a role.
 type Principal struct {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/ratelimit"
 )
@@ -29,6 +30,9 @@ const (
 // Routes returns every route.
 func Routes() []Route { return []Route{RouteWebhooks, RouteEvents, RouteEventsWrite, RouteConnections} }
 
+// Schema returns the schema with the routes, for the API.
+func (Route) Schema(oas.Registry) *oas.Schema { return oas.Enum(Routes()) }
+
 // Permissions returns the permissions that a user needs for all operations that the route opens to an API key. A user who
 // opens the route to a key gives these away.
 func (r Route) Permissions() []Permission {
@@ -45,6 +49,12 @@ const (
 	// KindSystem is the service itself and its command line.
 	KindSystem Kind = "system"
 )
+
+// kinds returns every kind.
+func kinds() []Kind { return []Kind{KindUser, KindAPIKey, KindSystem} }
+
+// Schema returns the schema with the kinds, for the API.
+func (Kind) Schema(oas.Registry) *oas.Schema { return oas.Enum(kinds()) }
 
 // Principal is the caller of a request.
 type Principal struct {

@@ -3,6 +3,8 @@ package access
 import (
 	"slices"
 	"sync"
+
+	"sallyport/internal/platform/httpapi/oas"
 )
 
 // Permission is a right of a user in the form resource:verb. Permissions returns the closed set.
@@ -54,6 +56,9 @@ const (
 
 // Levels returns every level.
 func Levels() []Level { return []Level{LevelTeam, LevelEnvironment, LevelAccount} }
+
+// Schema returns the schema with the levels, for the API.
+func (Level) Schema(oas.Registry) *oas.Schema { return oas.Enum(Levels()) }
 
 // PermissionInfo describes a permission.
 type PermissionInfo struct {
@@ -132,6 +137,9 @@ var registry = sync.OnceValue(func() []PermissionInfo { //nolint:gochecknoglobal
 
 // Permissions returns every permission, in the order of Registry.
 func Permissions() []Permission { return selected(func(PermissionInfo) bool { return true }) }
+
+// Schema returns the schema with the permissions, for the API.
+func (Permission) Schema(oas.Registry) *oas.Schema { return oas.Enum(Permissions()) }
 
 // Grantable returns every permission that a role can list: all except those on a member's own account.
 func Grantable() []Permission { return atLevels(LevelTeam, LevelEnvironment) }

@@ -4,19 +4,34 @@ import (
 	"encoding/base64"
 	"time"
 	"unicode/utf8"
+
+	"sallyport/internal/platform/httpapi/oas"
 )
 
-// ShowBody returns a body as text if it is UTF-8 and in base64 otherwise, and the encoding, "text" or "base64". It
-// omits an incomplete character at the end of a truncated body.
-func ShowBody(body []byte, truncated bool) (text, encoding string) {
+// BodyEncoding says how ShowBody shows a body.
+type BodyEncoding string
+
+const (
+	asText   BodyEncoding = "text"
+	asBase64 BodyEncoding = "base64"
+)
+
+// Schema returns the schema with the encodings.
+func (BodyEncoding) Schema(oas.Registry) *oas.Schema {
+	return oas.Enum([]BodyEncoding{asText, asBase64})
+}
+
+// ShowBody returns a body as text if it is UTF-8 and in base64 otherwise. It omits an incomplete character at the end of
+// a truncated body.
+func ShowBody(body []byte, truncated bool) (text string, encoding BodyEncoding) {
 	whole := body
 	if truncated {
 		whole = wholeRunes(body)
 	}
 	if utf8.Valid(whole) {
-		return string(whole), "text"
+		return string(whole), asText
 	}
-	return base64.StdEncoding.EncodeToString(body), "base64"
+	return base64.StdEncoding.EncodeToString(body), asBase64
 }
 
 // wholeRunes returns b without an incomplete character at its end.

@@ -13,7 +13,7 @@ func TestShowBody(t *testing.T) {
 		body      string
 		truncated bool
 		text      string
-		encoding  string
+		encoding  BodyEncoding
 	}{
 		{"", false, "", "text"}, {"aü", false, "aü", "text"}, {"aü", true, "aü", "text"}, {"a\xc3", true, "a", "text"},
 		{"a\xf0\x9f\x98", true, "a", "text"}, {"a\xc3", false, "YcM=", "base64"}, {"\xff", true, "/w==", "base64"},

@@ -1,6 +1,7 @@
 package connections
 
 import (
+	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 )
@@ -35,6 +36,12 @@ const (
 	// ConflictUpdate changes the existing connection.
 	ConflictUpdate OnConflict = "update"
 )
+
+// conflictChoices returns every choice.
+func conflictChoices() []OnConflict { return []OnConflict{ConflictError, ConflictUpdate} }
+
+// Schema returns the schema with the choices, for the API.
+func (OnConflict) Schema(oas.Registry) *oas.Schema { return oas.Enum(conflictChoices()) }
 
 // NewConnection describes a connection to create.
 type NewConnection struct {

@@ -5,6 +5,7 @@ package connections
 import (
 	"time"
 
+	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 )
 
@@ -21,6 +22,12 @@ const (
 	Disabled Status = "disabled"
 )
 
+// statuses returns every status.
+func statuses() []Status { return []Status{Active, Disabled} }
+
+// Schema returns the schema with the statuses, for the API.
+func (Status) Schema(oas.Registry) *oas.Schema { return oas.Enum(statuses()) }
+
 // SameBody selects what happens to a delivery whose body was received before under another id, if the provider does not
 // sign the id.
 type SameBody string
@@ -32,6 +39,12 @@ const (
 	// SameBodyRefuse stores the delivery, marked as suspect, and does not forward it.
 	SameBodyRefuse SameBody = "refuse"
 )
+
+// sameBodies returns every choice.
+func sameBodies() []SameBody { return []SameBody{SameBodyAccept, SameBodyRefuse} }
+
+// Schema returns the schema with the choices, for the API.
+func (SameBody) Schema(oas.Registry) *oas.Schema { return oas.Enum(sameBodies()) }
 
 // Limits and defaults of a connection.
 const (

@@ -12,6 +12,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/verification"
@@ -34,6 +35,14 @@ const (
 	// EnrolmentCaptured resulted in a webhook secret.
 	EnrolmentCaptured EnrolmentStatus = "captured"
 )
+
+// enrolmentStatuses returns every status.
+func enrolmentStatuses() []EnrolmentStatus {
+	return []EnrolmentStatus{EnrolmentOpen, EnrolmentExpired, EnrolmentUnconfirmed, EnrolmentCaptured}
+}
+
+// Schema returns the schema with the statuses, for the API.
+func (EnrolmentStatus) Schema(oas.Registry) *oas.Schema { return oas.Enum(enrolmentStatuses()) }
 
 // Enrolment permits the provider to hand over a webhook secret in a handshake. Handshakes are not signed, so anyone who
 // knows the webhook URL could send one. Without an open enrolment every handshake is refused.

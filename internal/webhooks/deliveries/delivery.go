@@ -4,6 +4,7 @@ package deliveries
 import (
 	"time"
 
+	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/webhooks/events"
@@ -34,6 +35,9 @@ const (
 func statuses() []Status {
 	return []Status{Pending, Sending, RetryWait, Held, Succeeded, Dead, Cancelled}
 }
+
+// Schema returns the schema with the states, for the API.
+func (Status) Schema(oas.Registry) *oas.Schema { return oas.Enum(statuses()) }
 
 // isOpen reports whether the delivery waits and no worker has it.
 func (s Status) isOpen() bool { return s == Pending || s == RetryWait || s == Held }

@@ -9,6 +9,7 @@ import (
 
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/httpapi/oas"
 )
 
 // Codes of failures that are not failures of the transport; see the table in docs/arch/states.md.
@@ -117,6 +118,9 @@ const (
 func attemptOutcomes() []AttemptOutcome {
 	return []AttemptOutcome{AttemptSucceeded, AttemptFailed, AttemptSuperseded}
 }
+
+// Schema returns the schema with the outcomes, for the API.
+func (AttemptOutcome) Schema(oas.Registry) *oas.Schema { return oas.Enum(attemptOutcomes()) }
 
 // millis is clock.Millis for an optional time.
 func millis(t *time.Time) *int64 {

@@ -13,6 +13,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 )
 
@@ -34,6 +35,9 @@ const (
 
 // buckets returns every bucket.
 func buckets() []Bucket { return []Bucket{ByMinute, ByHour, ByDay} }
+
+// Schema returns the schema with the buckets, for the API.
+func (Bucket) Schema(oas.Registry) *oas.Schema { return oas.Enum(buckets()) }
 
 // bounds returns the length of a bucket, the longest range, and the default range.
 func (b Bucket) bounds() (length, longest, usual time.Duration) {

@@ -5,6 +5,7 @@ package events
 import (
 	"time"
 
+	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 )
 
@@ -22,6 +23,9 @@ const (
 
 // Statuses returns every status.
 func Statuses() []Status { return []Status{Received, Forwarding, Forwarded, Failed, DeadLetter} }
+
+// Schema returns the schema with the statuses, for the API.
+func (Status) Schema(oas.Registry) *oas.Schema { return oas.Enum(Statuses()) }
 
 // Encoding is the form in which a body is shown. The stored bytes are exact in every case.
 type Encoding string

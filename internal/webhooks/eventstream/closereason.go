@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/sse"
 )
 
@@ -21,7 +22,7 @@ const (
 // Closing is the data of StreamLagged and StreamClosed.
 type Closing struct {
 	// Why the stream ends.
-	Reason ClosingReason `json:"reason" enum:"lagged,credential_ended,credential_unverified,time_limit,server_stopping,internal_error"`
+	Reason ClosingReason `json:"reason"`
 	// A human-readable message.
 	Message string `json:"message" example:"The stream has been open for half an hour; come back with Last-Event-ID"`
 	// Whether the same credential can open another stream. If so, a client that reconnects with the last id misses
@@ -45,10 +46,17 @@ const (
 	reasonUnwanted ClosingReason = "write_failed"
 )
 
-func reasons() []ClosingReason {
+// shownReasons returns every reason that a reader is shown.
+func shownReasons() []ClosingReason {
 	return []ClosingReason{ReasonLagged, ReasonCredential, ReasonUnverified, ReasonTimeLimit, ReasonStopping,
-		ReasonInternal, reasonLeft, reasonUnwanted}
+		ReasonInternal}
 }
+
+// reasons returns every reason.
+func reasons() []ClosingReason { return append(shownReasons(), reasonLeft, reasonUnwanted) }
+
+// Schema returns the schema with the reasons that a reader is shown, for the API.
+func (ClosingReason) Schema(oas.Registry) *oas.Schema { return oas.Enum(shownReasons()) }
 
 // ending is how a stream ends. Without an event nothing is sent.
 type ending struct {
@@ -93,7 +101,7 @@ type Gap struct {
 	// - `too_many`: more than 10,000 messages were missed.
 	// - `unknown`: the log does not contain the client's position, for example after the client was away for an hour or a
 	//   backup was restored.
-	Reason GapReason `json:"reason" enum:"too_old,too_many,unknown"`
+	Reason GapReason `json:"reason"`
 	// A human-readable message.
 	Message string `json:"message" example:"More than 10,000 messages were missed; list the events received in between"`
 	// No message from before this time was missed. To find the events received since, list them with `received_after`.
@@ -111,6 +119,12 @@ const (
 	GapTooMany GapReason = "too_many"
 	GapUnknown GapReason = "unknown"
 )
+
+// gapReasons returns every reason.
+func gapReasons() []GapReason { return []GapReason{GapTooOld, GapTooMany, GapUnknown} }
+
+// Schema returns the schema with the reasons, for the API.
+func (GapReason) Schema(oas.Registry) *oas.Schema { return oas.Enum(gapReasons()) }
 
 func (g GapReason) message() string {
 	const what = "; list the events received in between"

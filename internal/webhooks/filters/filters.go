@@ -13,6 +13,8 @@ import (
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/interpreter"
+
+	"sallyport/internal/platform/httpapi/oas"
 )
 
 const (
@@ -44,6 +46,9 @@ const (
 
 // codes returns every kind.
 func codes() []Code { return []Code{CodeEvaluation, CodeCost, CodeTooLarge, CodeExpired, CodeInvalid} }
+
+// Schema returns the schema with the kinds, for the API.
+func (Code) Schema(oas.Registry) *oas.Schema { return oas.Enum(codes()) }
 
 // Failure says why an evaluation has no value.
 type Failure struct {

@@ -8,6 +8,7 @@ import (
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/webhooks/deliveries"
 )
@@ -33,6 +34,9 @@ const (
 
 // statuses returns every state.
 func statuses() []Status { return []Status{Queued, Running, Paused, Completed, Cancelled, Failed} }
+
+// Schema returns the schema with the states, for the API.
+func (Status) Schema(oas.Registry) *oas.Schema { return oas.Enum(statuses()) }
 
 // hasEnded reports whether the replay has ended.
 func (s Status) hasEnded() bool { return s == Completed || s == Cancelled || s == Failed }
@@ -68,6 +72,12 @@ const (
 	// FailedInternal: the replay met errors of the service, one after the other.
 	FailedInternal FailureCode = "internal_error"
 )
+
+// failureCodes returns every code.
+func failureCodes() []FailureCode { return []FailureCode{FailedSubscriptionDeleted, FailedInternal} }
+
+// Schema returns the schema with the codes, for the API.
+func (FailureCode) Schema(oas.Registry) *oas.Schema { return oas.Enum(failureCodes()) }
 
 // Message explains the code to a person.
 func (c FailureCode) Message() string {

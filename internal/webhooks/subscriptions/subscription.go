@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 )
 
@@ -30,6 +31,9 @@ const (
 
 // payloadModes returns every payload mode.
 func payloadModes() []PayloadMode { return []PayloadMode{Envelope, Raw} }
+
+// Schema returns the schema with the payload modes, for the API.
+func (PayloadMode) Schema(oas.Registry) *oas.Schema { return oas.Enum(payloadModes()) }
 
 // Limits and defaults of a subscription.
 const (

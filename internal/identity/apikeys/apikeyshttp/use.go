@@ -8,6 +8,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 )
@@ -16,7 +17,7 @@ type usageInput struct {
 	// The id of the key.
 	ID string `path:"id" example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	// The length of a bucket: an hour, or a UTC day. Default `day`.
-	Bucket string `query:"bucket" enum:"hour,day" default:"day" example:"hour"`
+	Bucket apikeys.UsageBucket `query:"bucket" default:"day" example:"hour"`
 	// The start of the range, rounded down to a whole bucket. At most 31 days before the end by hour and 90 days by day.
 	// Default: 24 hours before the end by hour, 30 days by day.
 	From patch.Optional[httpapi.Time] `query:"from" example:"2026-11-01T00:00:00.000Z"`
@@ -26,7 +27,7 @@ type usageInput struct {
 
 func (in *usageInput) request() apikeys.UsageRequest {
 	return apikeys.UsageRequest{From: (*time.Time)(in.From.Pointer()), To: (*time.Time)(in.To.Pointer()),
-		Bucket: apikeys.UsageBucket(in.Bucket)}
+		Bucket: in.Bucket}
 }
 
 // Check adds the errors of a range that the schema accepts.
@@ -43,7 +44,7 @@ type keyUsage struct {
 	// The end of the range, exclusive.
 	To httpapi.Time `json:"to" example:"2026-12-01T00:00:00.000Z"`
 	// The length of a bucket.
-	Bucket string `json:"bucket" enum:"hour,day" example:"day"`
+	Bucket apikeys.UsageBucket `json:"bucket" example:"day"`
 	// The number of requests in the whole range.
 	Total int64 `json:"total" example:"1204"`
 	// The buckets with at least one request, oldest first.
@@ -59,14 +60,14 @@ type usageBucket struct {
 
 type usageCount struct {
 	// The route that the requests needed.
-	Route route `json:"route" example:"webhooks"`
+	Route access.Route `json:"route" example:"webhooks"`
 	// The outcome of the requests:
 	// - `succeeded`: the request succeeded.
 	// - `denied`: a grant was missing.
 	// - `limited`: a rate limit was exceeded.
 	// - `refused`: any other 4xx status code.
 	// - `failed`: a 5xx status code.
-	Outcome useOutcome `json:"outcome" example:"succeeded"`
+	Outcome apikeys.UseOutcome `json:"outcome" example:"succeeded"`
 	// The number of requests.
 	Requests int64 `json:"requests" example:"120"`
 }
@@ -81,7 +82,7 @@ func (h *handlers) usage(ctx context.Context, in *usageInput) (*usageOutput, err
 	for _, p := range u.Parts {
 		b := usageBucket{Start: httpapi.TimeMillis(p.StartMillis)}
 		for _, c := range p.Counts {
-			b.Counts = append(b.Counts, usageCount{route(c.Route), useOutcome(c.Outcome), c.Requests})
+			b.Counts = append(b.Counts, usageCount{c.Route, c.Outcome, c.Requests})
 			out.Total += c.Requests
 		}
 		out.Buckets = append(out.Buckets, b)
@@ -111,6 +112,19 @@ type keyVerification struct {
 	Generation httpapi.OrNull[generation] `json:"generation"`
 	// The key, also if it is disabled, revoked or expired; `null` if the text is not a key of the team.
 	Match httpapi.OrNull[APIKey] `json:"match"`
+}
+
+// generation is the secret of a key that a text contains.
+type generation string
+
+const (
+	currentSecret  generation = "current"
+	previousSecret generation = "previous"
+)
+
+// Schema returns the schema with the generations.
+func (generation) Schema(oas.Registry) *oas.Schema {
+	return oas.Enum([]generation{currentSecret, previousSecret})
 }
 
 func (h *handlers) verify(ctx context.Context, in *verifyInput) (*verifyOutput, error) {

@@ -47,7 +47,7 @@ func (r *keyRate) limit() *ratelimit.Limit {
 // newGrant is the body that adds a grant.
 type newGrant struct {
 	// Whether the grant allows or denies its routes. `deny` takes precedence. Default `allow`.
-	Effect effect `json:"effect,omitempty" default:"allow" example:"allow"`
+	Effect apikeys.Effect `json:"effect,omitempty" default:"allow" example:"allow"`
 	// The groups of operations:
 	// - `webhooks`: subscriptions and replays, and reading events.
 	// - `events`: reading events.
@@ -55,7 +55,7 @@ type newGrant struct {
 	// - `connections`: connections.
 	//
 	// Denying `events` also denies reading events through `webhooks`.
-	Routes []route `json:"routes" minItems:"1" uniqueItems:"true" example:"[\"webhooks\"]"`
+	Routes []access.Route `json:"routes" minItems:"1" uniqueItems:"true" example:"[\"webhooks\"]"`
 	// The connections that the grant covers, by their `connection_id`, whether or not they exist yet. `*` alone covers all
 	// connections of the environment and data without a connection. The grants of a key can name 1000 connections in
 	// total. Default `["*"]`.
@@ -81,7 +81,7 @@ type APIKey struct {
 	// - `disabled`: the key is rejected until it is enabled.
 	// - `revoked`: the key was revoked permanently.
 	// - `expired`: the key has expired.
-	Status keyStatus `json:"status" example:"active"`
+	Status apikeys.KeyStatus `json:"status" example:"active"`
 	// The first 50 grants of the key, oldest first. An empty list allows nothing.
 	Grants []grant `json:"grants"`
 	// The number of grants of the key. `/grants` lists them all.
@@ -124,9 +124,9 @@ type grant struct {
 	// The id of the grant.
 	ID string `json:"id" example:"grt_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	// Whether the grant allows or denies its routes.
-	Effect effect `json:"effect" example:"allow"`
+	Effect apikeys.Effect `json:"effect" example:"allow"`
 	// The groups of operations.
-	Routes []route `json:"routes" example:"[\"webhooks\"]"`
+	Routes []access.Route `json:"routes" example:"[\"webhooks\"]"`
 	// The connections that the grant covers, by their `connection_id`. `*` alone covers all connections of the environment
 	// and data without a connection.
 	Connections []string `json:"connections" example:"[\"*\"]"`
@@ -151,7 +151,7 @@ func (n newAPIKey) input() apikeys.NewKey {
 }
 
 func (g newGrant) input() apikeys.Grant {
-	in := apikeys.Grant{Effect: apikeys.Effect(g.Effect), Routes: httpapi.ConvertAll[access.Route](g.Routes),
+	in := apikeys.Grant{Effect: g.Effect, Routes: g.Routes,
 		Connections: g.Connections, NotAfterMillis: g.NotAfter.MillisPtr()}
 	if g.Effect == "" {
 		in.Effect = apikeys.Allow // the default, which is not set where the body is invalid
@@ -165,7 +165,7 @@ func (g newGrant) input() apikeys.Grant {
 func viewKey(k apikeys.Key, now time.Time) APIKey {
 	out := APIKey{
 		ID: k.ID, Name: k.Name, EnvironmentID: string(k.Environment), Prefix: k.Prefix, LastFour: k.LastFour,
-		Status: keyStatus(k.Status(now)), Grants: viewGrants(k.Grants), GrantCount: k.GrantCount,
+		Status: k.Status(now), Grants: viewGrants(k.Grants), GrantCount: k.GrantCount,
 		CreatedAt: httpapi.TimeMillis(k.CreatedMillis), UpdatedAt: httpapi.TimeMillis(k.UpdatedMillis),
 		ExpiresAt: httpapi.TimeMillis(k.ExpiresMillis), DisabledAt: httpapi.TimePtr(k.DisabledMillis),
 		RevokedAt: httpapi.TimePtr(k.RevokedMillis), PreviousUntil: httpapi.TimePtr(k.PreviousUntil(now)),
@@ -191,7 +191,7 @@ func viewGrants(list []apikeys.Grant) []grant {
 }
 
 func viewGrant(g apikeys.Grant) grant {
-	out := grant{ID: g.ID, Effect: effect(g.Effect), Routes: httpapi.ConvertAll[route](g.Routes),
+	out := grant{ID: g.ID, Effect: g.Effect, Routes: g.Routes,
 		Connections: g.Connections, NotAfter: httpapi.TimePtr(g.NotAfterMillis)}
 	if g.Connections == nil {
 		out.Connections = []string{apikeys.AllConnections}

@@ -67,13 +67,13 @@ type Filters struct {
 	// The environment whose trail to read. Default: the trail of the team, with events that concern no environment.
 	EnvironmentID string `query:"environment_id" maxLength:"64" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	// Only events of these kinds of actors.
-	ActorType []string `query:"actor_type,explode" enum:"user,api_key,system" maxItems:"10"`
+	ActorType []access.Kind `query:"actor_type,explode" maxItems:"10"`
 	// Only events of these users, keys or parts of the service.
 	ActorID []string `query:"actor_id,explode" minLength:"1" maxLength:"64" maxItems:"50"`
 	// Only these actions. `object.*` selects every action on that kind of object.
 	Action []string `query:"action,explode" pattern:"^[a-z_]{1,64}\\.([a-z_]{1,64}|\\*)$" maxItems:"50" example:"api_key.*"`
 	// Only actions with one of these outcomes.
-	Outcome []string `query:"outcome,explode" enum:"success,denied" maxItems:"10"`
+	Outcome []audit.Outcome `query:"outcome,explode" maxItems:"10"`
 	// Only actions on these kinds of objects.
 	TargetType []string `query:"target_type,explode" pattern:"^[a-z_]{1,64}$" maxItems:"50" example:"api_key"`
 	// Only actions on the objects with these ids.
@@ -91,9 +91,9 @@ func (h *handlers) readFilter(ctx context.Context, in *Filters,
 	want access.Permission) (audit.Trail, audit.Filter, error) {
 	actor := access.From(ctx)
 	trail := audit.Trail{Team: actor.Team, Environment: id.Environment(in.EnvironmentID)}
-	f := audit.Filter{ActorTypes: httpapi.ConvertAll[access.Kind](httpapi.Distinct(in.ActorType)),
+	f := audit.Filter{ActorTypes: httpapi.Distinct(in.ActorType),
 		ActorIDs: httpapi.Distinct(in.ActorID), Actions: httpapi.Distinct(in.Action),
-		Outcomes:    httpapi.ConvertAll[audit.Outcome](httpapi.Distinct(in.Outcome)),
+		Outcomes:    httpapi.Distinct(in.Outcome),
 		TargetTypes: httpapi.Distinct(in.TargetType), TargetIDs: httpapi.Distinct(in.TargetID),
 		RequestIDs: httpapi.Distinct(in.RequestID)}
 	f.After, f.Before = (*time.Time)(in.TimeAfter.Pointer()), (*time.Time)(in.TimeBefore.Pointer())

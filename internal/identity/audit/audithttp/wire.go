@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"sallyport/internal/identity/audit"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/httpapi/oas"
 )
@@ -27,7 +28,7 @@ type auditEvent struct {
 	// - `success`: the action was performed.
 	// - `denied`: the action was refused. Such events are recorded if an attack is likely, for example when a refresh
 	//   token is used a second time.
-	Outcome string `json:"outcome" enum:"success,denied" example:"success"`
+	Outcome audit.Outcome `json:"outcome" example:"success"`
 	// The object of the action.
 	Target target `json:"target"`
 	// The `X-Request-Id` of the request; empty if there was no request.
@@ -41,7 +42,7 @@ type auditEvent struct {
 // actor is the principal of an action.
 type actor struct {
 	// The kind of actor. `system` is the service itself or its command line.
-	Type string `json:"type" enum:"user,api_key,system" example:"user"`
+	Type access.Kind `json:"type" example:"user"`
 	// The id of the user or key; for `system`, the part of the service that acted.
 	ID string `json:"id" example:"usr_06dprg8dj1v6hckm0sjzmn2m1c"`
 	// The user's e-mail address or the key's name at that time.
@@ -96,8 +97,8 @@ func (object) Schema(oas.Registry) *oas.Schema {
 }
 
 func viewEvent(e *audit.Entry) auditEvent {
-	out := auditEvent{ID: e.ID, Seq: e.Seq, Time: httpapi.Time(e.Time), Action: e.Action, Outcome: string(e.Outcome),
-		RequestID: e.RequestID, Actor: actor{string(e.ActorType), e.ActorID, e.ActorName, e.IP}, Target: target{e.TargetType,
+	out := auditEvent{ID: e.ID, Seq: e.Seq, Time: httpapi.Time(e.Time), Action: e.Action, Outcome: e.Outcome,
+		RequestID: e.RequestID, Actor: actor{e.ActorType, e.ActorID, e.ActorName, e.IP}, Target: target{e.TargetType,
 			e.TargetID}, Changes: changes(e.Changes), Details: object(e.Details)}
 	if e.Environment != "" {
 		env := string(e.Environment)

@@ -12,7 +12,6 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
-	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/platform/secretbox"
@@ -84,12 +83,6 @@ func mount(api *httpapi.API, svc *invitations.Service) {
 		"Welcome. You can sign in."))
 }
 
-// status is the status of an invitation.
-type status invitations.InvitationStatus
-
-// Schema returns the schema with the statuses.
-func (status) Schema(oas.Registry) *oas.Schema { return oas.Enum(invitations.InvitationStatuses()) }
-
 type newInvitation struct {
 	// The e-mail address with which the invited user signs in. Case-insensitive.
 	Email string `json:"email" minLength:"3" maxLength:"254" example:"grace@example.test"`
@@ -129,7 +122,7 @@ type Invitation struct {
 	// - `accepted`: the user has become a member.
 	// - `revoked`: it was revoked.
 	// - `expired`: it was not accepted in time. `resend-invitation` creates a new link.
-	Status status `json:"status" example:"pending"`
+	Status invitations.InvitationStatus `json:"status" example:"pending"`
 	// The id of the user who created the newest link.
 	InvitedBy string `json:"invited_by" example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	// When the invitation was created.
@@ -191,7 +184,7 @@ type createOutput struct {
 type listInput struct {
 	page.Query
 	// Only invitations with one of these statuses.
-	Status []status `query:"status,explode" maxItems:"50" example:"pending"`
+	Status []invitations.InvitationStatus `query:"status,explode" maxItems:"50" example:"pending"`
 	// Only invitations of one of these e-mail addresses. Case-insensitive.
 	Email []string `query:"email,explode" maxItems:"50" minLength:"1" maxLength:"254" pattern:"^[^\\x00-\\x20]+$" example:"grace@example.test"`
 }
@@ -235,7 +228,7 @@ func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, 
 
 func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]invitations.Invitation, error) {
 	f := invitations.InvitationFilter{
-		Statuses: httpapi.ConvertAll[invitations.InvitationStatus](httpapi.Distinct(in.Status))}
+		Statuses: httpapi.Distinct(in.Status)}
 	for _, e := range httpapi.Distinct(in.Email) {
 		f.Emails = append(f.Emails, strings.ToLower(e))
 	}
@@ -280,7 +273,7 @@ func viewCreated(s invitations.SentInvitation) InvitationCreated {
 
 func viewInvitation(i invitations.Invitation) Invitation {
 	out := Invitation{
-		ID: i.ID, Email: i.Email, Role: string(i.Role), Scope: wire.ViewScope(i.Environment), Status: status(i.Status),
+		ID: i.ID, Email: i.Email, Role: string(i.Role), Scope: wire.ViewScope(i.Environment), Status: i.Status,
 		InvitedBy: i.InvitedBy, CreatedAt: httpapi.TimeMillis(i.CreatedMillis), SentAt: httpapi.TimeMillis(i.SentMillis),
 		ExpiresAt: httpapi.TimeMillis(i.ExpiresMillis), AcceptedAt: httpapi.TimePtr(i.AcceptedMillis),
 		RevokedAt: httpapi.TimePtr(i.RevokedMillis),

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"sallyport/internal/identity/members"
-	"sallyport/internal/identity/wire"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
@@ -70,20 +69,14 @@ type grantable access.Permission
 // Schema returns the schema with the permissions that a role can list.
 func (grantable) Schema(oas.Registry) *oas.Schema { return oas.Enum(access.Grantable()) }
 
-// level is the level of a permission.
-type level access.Level
-
-// Schema returns the schema with the levels.
-func (level) Schema(oas.Registry) *oas.Schema { return oas.Enum(access.Levels()) }
-
 type permissionInfo struct {
 	// The permission.
-	Permission wire.Permission `json:"permission" example:"connections:write"`
+	Permission access.Permission `json:"permission" example:"connections:write"`
 	// The level at which the permission applies:
 	// - `team`: in the team, for data that belongs to no environment.
 	// - `environment`: in one environment, or in all environments if granted in the team.
 	// - `account`: every member's own account, with any role. No role lists it.
-	Level level `json:"level" example:"environment"`
+	Level access.Level `json:"level" example:"environment"`
 	// The actions that the permission allows.
 	Description string `json:"description" example:"Create, change and delete connections, with their secrets and webhook enrolments."`
 }
@@ -102,7 +95,7 @@ type roleView struct {
 	// Whether the role is a system role, which cannot be changed.
 	System bool `json:"system" example:"false"`
 	// The permissions of the role.
-	Permissions []wire.Permission `json:"permissions" example:"[\"webhook_events:read\",\"webhook_events:replay\"]"`
+	Permissions []access.Permission `json:"permissions" example:"[\"webhook_events:read\",\"webhook_events:replay\"]"`
 	// When the role was created; `null` for a system role.
 	CreatedAt *httpapi.Time `json:"created_at" nullable:"true" example:"2026-11-02T09:30:00.000Z"`
 	// When the role was last changed; `null` for a system role.
@@ -178,7 +171,7 @@ type roleOutput struct {
 func (h *handlers) listPermissions(context.Context, *struct{}) (*listPermissionsOutput, error) {
 	out := &listPermissionsOutput{}
 	for _, i := range access.Registry() {
-		out.Body = append(out.Body, permissionInfo{Permission: wire.Permission(i.Permission), Level: level(i.Level),
+		out.Body = append(out.Body, permissionInfo{Permission: i.Permission, Level: i.Level,
 			Description: i.Meaning})
 	}
 	return out, nil
@@ -230,7 +223,7 @@ func respondRole(r members.Role, err error) (*roleOutput, error) {
 func viewRole(r members.Role) roleView {
 	return roleView{
 		ID: string(r.ID), Name: r.Name, Description: r.Description, System: r.System,
-		Permissions: httpapi.ConvertAll[wire.Permission](r.Permissions), CreatedAt: httpapi.TimePtr(r.CreatedMillis),
+		Permissions: r.Permissions, CreatedAt: httpapi.TimePtr(r.CreatedMillis),
 		UpdatedAt: httpapi.TimePtr(r.UpdatedMillis),
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"sallyport/internal/identity/members"
 	"sallyport/internal/identity/signin"
+	"sallyport/internal/identity/team"
 	"sallyport/internal/identity/wire"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/httpapi"
@@ -39,7 +40,7 @@ type me struct {
 	// The present roles of the user, oldest first.
 	RoleBindings []wire.RoleBinding `json:"role_bindings"`
 	// The permissions of the roles in the whole team, and the permissions that every member has on their own account.
-	Permissions []wire.Permission `json:"permissions" example:"[\"team:read\"]"`
+	Permissions []access.Permission `json:"permissions" example:"[\"team:read\"]"`
 	// The environments in which the user has any permission, oldest first. Other environments do not exist for the user.
 	Environments []ownEnvironment `json:"environments"`
 	// The session of the request.
@@ -67,17 +68,17 @@ type ownEnvironment struct {
 	// The name of the environment, unique in the team.
 	Name string `json:"name" example:"development"`
 	// `live`: production. `test`: any other use.
-	Type wire.EnvironmentType `json:"type" example:"test"`
+	Type team.EnvironmentType `json:"type" example:"test"`
 	// The permissions of the user's roles in the environment.
-	Permissions []wire.Permission `json:"permissions" example:"[\"connections:read\"]"`
+	Permissions []access.Permission `json:"permissions" example:"[\"connections:read\"]"`
 }
 
 func viewOwnEnvironments(p members.Profile) []ownEnvironment {
 	out := make([]ownEnvironment, 0, len(p.Environments))
 	for _, e := range p.Environments {
 		out = append(out, ownEnvironment{
-			ID: string(e.ID), Name: e.Name, Type: wire.EnvironmentType(e.Type),
-			Permissions: httpapi.ConvertAll[wire.Permission](p.Rights.In(e.ID)),
+			ID: string(e.ID), Name: e.Name, Type: e.Type,
+			Permissions: p.Rights.In(e.ID),
 		})
 	}
 	return out
@@ -90,7 +91,7 @@ func (h *handlers) getMe(ctx context.Context, _ *struct{}) (*meOutput, error) {
 	}
 	return &meOutput{Body: me{
 		User: wire.ViewUser(p.User), Team: wire.ViewTeam(p.Team), RoleBindings: wire.ViewRoleBindings(p.Bindings),
-		Permissions:  httpapi.ConvertAll[wire.Permission](append(p.Rights.In(""), access.OwnAccount()...)),
+		Permissions:  append(p.Rights.In(""), access.OwnAccount()...),
 		Environments: viewOwnEnvironments(p), Session: currentSession{
 			ID: session.ID, AuthenticatedAt: httpapi.TimeMillis(session.AuthMillis),
 			Methods: httpapi.ConvertAll[method](session.Methods()), ExpiresAt: httpapi.TimeMillis(session.EndsMillis()),

@@ -9,7 +9,6 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
-	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -47,12 +46,6 @@ func (h *handlers) mountTOTP(api *httpapi.API) {
 	}, h.removeTOTP)
 }
 
-// totpState is the state of an authenticator app.
-type totpState signin.TOTPState
-
-// Schema returns the schema with the states.
-func (totpState) Schema(oas.Registry) *oas.Schema { return oas.Enum(signin.TOTPStates()) }
-
 type totpOutput struct {
 	Body totp
 }
@@ -63,7 +56,7 @@ type totp struct {
 	// - `off`: there is no app.
 	// - `pending`: an app was enrolled and waits for its first code.
 	// - `on`: signing in with the password requires a code.
-	State totpState `json:"state" example:"on"`
+	State signin.TOTPState `json:"state" example:"on"`
 	// When the app was enrolled; `null` if there is none.
 	CreatedAt *httpapi.Time `json:"created_at" nullable:"true" example:"2026-11-02T09:30:00.000Z"`
 	// The number of unused recovery codes. If fewer than three are left, remove the app and enrol it again.
@@ -133,7 +126,7 @@ func (h *handlers) getTOTP(ctx context.Context, _ *struct{}) (*totpOutput, error
 	if err != nil {
 		return nil, err
 	}
-	return &totpOutput{Body: totp{State: totpState(t.State), CreatedAt: httpapi.TimePtr(t.CreatedMillis),
+	return &totpOutput{Body: totp{State: t.State, CreatedAt: httpapi.TimePtr(t.CreatedMillis),
 		RecoveryCodesLeft: t.RecoveryCodes}}, nil
 }
 

@@ -133,7 +133,7 @@ func (h handler) test(ctx context.Context, in *providerInput) (*testOutput, erro
 	out := &testOutput{Body: testResult{OK: true, Checks: []checkResult{}}}
 	for _, c := range h.sso.Test(ctx, p) {
 		out.Body.OK = out.Body.OK && c.OK
-		v := checkResult{Name: checkName(c.Name), OK: c.OK}
+		v := checkResult{Name: c.Name, OK: c.OK}
 		if !c.OK {
 			v.Message = &c.Message
 		}

@@ -7,7 +7,6 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
-	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/platform/patch"
@@ -212,18 +211,11 @@ type testResult struct {
 type checkResult struct {
 	// `discovery`: the discovery document exists, belongs to the issuer and offers what the service needs. `keys`: the key
 	// set exists and contains public signature keys.
-	Name checkName `json:"name" example:"discovery"`
+	Name sso.CheckName `json:"name" example:"discovery"`
 	// Whether the check passed.
 	OK bool `json:"ok" example:"true"`
 	// The problem; `null` if there is none.
 	Message *string `json:"message" nullable:"true" example:"The discovery document did not respond: The target's name could not be resolved."`
-}
-
-type checkName sso.CheckName
-
-// Schema returns the schema with all checks.
-func (checkName) Schema(oas.Registry) *oas.Schema {
-	return oas.Enum(sso.CheckNames())
 }
 
 type startInput struct {

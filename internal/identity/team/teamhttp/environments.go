@@ -65,7 +65,7 @@ type newEnvironment struct {
 	// The name of the environment, unique in the team: lower-case letters, digits and hyphens, beginning with a letter.
 	Name string `json:"name" pattern:"^[a-z][a-z0-9-]{0,62}$" example:"staging"`
 	// `live`: production. `test` (default): any other use. It cannot be changed, because API keys show it.
-	Type wire.EnvironmentType `json:"type,omitempty" default:"test" example:"test"`
+	Type team.EnvironmentType `json:"type,omitempty" default:"test" example:"test"`
 	RetentionSettings
 }
 
@@ -124,7 +124,7 @@ type environmentOutput struct {
 func (h *handlers) createEnvironment(ctx context.Context,
 	in *createEnvironmentInput) (*createEnvironmentOutput, error) {
 	e, err := h.svc.CreateEnvironment(ctx, access.From(ctx),
-		team.NewEnvironment{Name: in.Body.Name, Type: team.EnvironmentType(in.Body.Type),
+		team.NewEnvironment{Name: in.Body.Name, Type: in.Body.Type,
 			Retention: in.Body.change().Retention})
 	if err != nil {
 		return nil, err

@@ -46,7 +46,7 @@ type WebhookChange struct {
 	// How to handle a webhook whose body was received before under another id, if the provider does not sign the id.
 	// `accept` (default) marks the event as suspect and forwards it. `refuse` marks the event as suspect and does not
 	// forward it.
-	SameBodyNewID patch.Optional[connections.SameBody] `json:"same_body_new_id,omitempty" enum:"accept,refuse"`
+	SameBodyNewID patch.Optional[connections.SameBody] `json:"same_body_new_id,omitempty"`
 	// `none` accepts webhooks without verification. A provider whose webhooks cannot be verified requires it; other
 	// providers reject it. Such a connection has no alias. The default `null` verifies webhooks as the provider's
 	// definition describes.
@@ -74,7 +74,7 @@ type creation struct {
 	ConnectionID patch.Optional[string] `json:"connection_id,omitempty" maxLength:"255" pattern:"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,254}$" example:"acme-production"`
 	// The behaviour if a connection with this id exists. `error` (default) returns 409. `update` updates the connection as
 	// PATCH does and returns 200.
-	OnConflict patch.Optional[string] `json:"on_conflict,omitempty" enum:"error,update"`
+	OnConflict patch.Optional[connections.OnConflict] `json:"on_conflict,omitempty"`
 	Change
 }
 
@@ -125,7 +125,7 @@ func (b *creation) domain() connections.NewConnection {
 		ConnectionID: b.ConnectionID.Pointer(), Change: b.Change.domain(),
 	}
 	if choice := b.OnConflict.Pointer(); choice != nil {
-		n.OnConflict = connections.OnConflict(*choice)
+		n.OnConflict = *choice
 	}
 	return n
 }

@@ -134,7 +134,7 @@ type listInput struct {
 	// Only connections of these provider configurations.
 	Provider []string `query:"provider,explode" maxLength:"63" maxItems:"50" example:"github"`
 	// Only connections with one of these statuses.
-	Status []string `query:"status,explode" enum:"active,disabled" maxItems:"50"`
+	Status []connections.Status `query:"status,explode" maxItems:"50"`
 	// Only connections whose id begins with this text.
 	Q string `query:"q" maxLength:"255" pattern:"^[A-Za-z0-9._:@-]+$"`
 }

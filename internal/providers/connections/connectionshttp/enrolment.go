@@ -54,7 +54,7 @@ type enrolmentCreated struct {
 	// - `expired`: no handshake arrived in time.
 	// - `awaiting_confirmation`: a secret was received and is not used yet.
 	// - `captured`: the secret is one of the webhook secrets.
-	Status string `json:"status" enum:"open,expired,awaiting_confirmation,captured"`
+	Status connections.EnrolmentStatus `json:"status"`
 	// When the enrolment was opened.
 	OpenedAt httpapi.Time `json:"opened_at"`
 	// When the enrolment ends if no handshake arrives.
@@ -69,7 +69,7 @@ type enrolmentCreated struct {
 }
 
 func viewEnrolment(e connections.Enrolment) enrolmentCreated {
-	return enrolmentCreated{Status: string(e.Status), OpenedAt: httpapi.Time(e.OpenedAt),
+	return enrolmentCreated{Status: e.Status, OpenedAt: httpapi.Time(e.OpenedAt),
 		ExpiresAt: httpapi.Time(e.ExpiresAt), CapturedAt: (*httpapi.Time)(e.CapturedAt), WebhookSecretID: orNull(e.SecretID),
 		Secret: orNull(e.Value.Reveal())}
 }

@@ -27,7 +27,7 @@ type connection struct {
 	// How calls to the provider are authorised. `none`: the connection only receives webhooks.
 	AuthMode string `json:"auth_mode" enum:"none"`
 	// `active`: webhooks are accepted. `disabled`: webhooks get 503.
-	Status string `json:"status" enum:"active,disabled"`
+	Status connections.Status `json:"status"`
 	// Why the connection is not active; `null` while it is active.
 	StatusReason *string `json:"status_reason"`
 	// Your labels.
@@ -53,7 +53,7 @@ type webhook struct {
 	// The maximum size of a body, in bytes.
 	MaxBodyBytes int64 `json:"max_body_bytes"`
 	// How to handle a webhook whose body was received before under another id, if the provider does not sign the id.
-	SameBodyNewID string `json:"same_body_new_id" enum:"accept,refuse"`
+	SameBodyNewID connections.SameBody `json:"same_body_new_id"`
 	// `none`: webhooks are accepted without verification. `null`: webhooks are verified as the provider's definition
 	// describes.
 	Scheme scheme `json:"scheme"`
@@ -80,7 +80,7 @@ func viewConnection(c connections.Connection, webhookBase string) connection {
 			DedupeWindowSeconds:  c.Webhook.DedupeWindowSeconds,
 			RedeliverOnDuplicate: c.Webhook.RedeliverOnDuplicate,
 			MaxBodyBytes:         c.Webhook.MaxBodyBytes,
-			SameBodyNewID:        string(c.Webhook.SameBodyNewID),
+			SameBodyNewID:        c.Webhook.SameBodyNewID,
 			Scheme:               scheme(c.Webhook.Scheme),
 			URLBase:              orNull(c.Webhook.URLBase),
 			SourceCIDRs:          append([]string{}, c.Webhook.SourceCIDRs...),
@@ -92,7 +92,7 @@ func viewConnection(c connections.Connection, webhookBase string) connection {
 		Provider:          c.Provider,
 		EnvironmentID:     string(c.Environment),
 		AuthMode:          "none",
-		Status:            string(c.Status),
+		Status:            c.Status,
 		StatusReason:      orNull(c.StatusReason),
 		Tags:              c.Tags,
 		Metadata:          c.Metadata,

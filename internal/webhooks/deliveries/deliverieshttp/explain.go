@@ -59,7 +59,7 @@ type filterResult struct {
 
 type filterFailure struct {
 	// The kind of failure; see the reference of filters.
-	Code string `json:"code" enum:"evaluation_failed,cost_exceeded,body_too_large,payload_expired,filter_invalid"`
+	Code filters.Code `json:"code"`
 	// A human-readable message, with the line and column of the filter if there is one.
 	Message string `json:"message" example:"line 1, column 11: no such key: action"`
 }
@@ -70,7 +70,7 @@ func viewFilterResult(r *filters.Result) httpapi.OrNull[filterResult] {
 	}
 	view := filterResult{Cost: r.Cost}
 	if r.Failure != nil {
-		view.Error.Value = &filterFailure{string(r.Failure.Code), r.Failure.Message}
+		view.Error.Value = &filterFailure{r.Failure.Code, r.Failure.Message}
 	} else {
 		view.Value = &r.Matches
 	}

@@ -20,12 +20,12 @@ type statsInput struct {
 	// The end of the range (RFC 3339), rounded up to the end of a bucket. Default: now.
 	To patch.Optional[httpapi.Time] `query:"to" example:"2025-06-16T12:00:00.000Z"`
 	// The length of a bucket. Days are UTC days. Default `hour`.
-	Bucket string `query:"bucket" enum:"minute,hour,day" default:"hour"`
+	Bucket deliveries.Bucket `query:"bucket" default:"hour"`
 }
 
 func (in *statsInput) request() deliveries.StatsRequest {
 	return deliveries.StatsRequest{From: (*time.Time)(in.From.Pointer()), To: (*time.Time)(in.To.Pointer()),
-		Bucket: deliveries.Bucket(in.Bucket)}
+		Bucket: in.Bucket}
 }
 
 // Check checks the rules that the schema cannot express.
@@ -42,7 +42,7 @@ type stats struct {
 	// The end of the range, exclusive.
 	To httpapi.Time `json:"to"`
 	// The length of a bucket.
-	Bucket string `json:"bucket" enum:"minute,hour,day"`
+	Bucket deliveries.Bucket `json:"bucket"`
 	// The deliveries that wait now.
 	Open openCounts `json:"open"`
 	// The counts over the whole range.

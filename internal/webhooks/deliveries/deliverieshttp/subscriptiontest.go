@@ -121,7 +121,7 @@ type testRequest struct {
 	// The body, encoded as `body_encoding` says.
 	Body string `json:"body"`
 	// `text`: the body as it was sent. `base64`: the body in base64, because it is not UTF-8 text.
-	BodyEncoding string `json:"body_encoding" enum:"text,base64"`
+	BodyEncoding httpapi.BodyEncoding `json:"body_encoding"`
 	// Whether the body was longer than the 64 KiB that are shown.
 	Truncated bool `json:"truncated"`
 }
@@ -134,7 +134,7 @@ type testResponse struct {
 	// The first 16 KiB of the body, encoded as `body_encoding` says.
 	Body string `json:"body"`
 	// `text`: the body as it was received. `base64`: the body in base64, because it is not UTF-8 text.
-	BodyEncoding string `json:"body_encoding" enum:"text,base64"`
+	BodyEncoding httpapi.BodyEncoding `json:"body_encoding"`
 	// Whether the body was longer than what is shown.
 	Truncated bool `json:"truncated"`
 }

@@ -19,7 +19,7 @@ type Attempt struct {
 	// - `succeeded`: the receiver responded with a 2xx status code.
 	// - `failed`: the attempt failed; see `error`.
 	// - `superseded`: the request was sent, but another worker had taken over the delivery before the outcome was stored.
-	Outcome string `json:"outcome" enum:"succeeded,failed,superseded"`
+	Outcome deliveries.AttemptOutcome `json:"outcome"`
 	// When the attempt began.
 	StartedAt httpapi.Time `json:"started_at"`
 	// The status code of the response; `null` if there was no response.
@@ -72,14 +72,14 @@ type AttemptResponse struct {
 	// The first 16 KiB of the body, encoded as `body_encoding` says.
 	Body string `json:"body" example:"ok"`
 	// `text`: the body as it was received. `base64`: the body in base64, because it is not UTF-8 text.
-	BodyEncoding string `json:"body_encoding" enum:"text,base64"`
+	BodyEncoding httpapi.BodyEncoding `json:"body_encoding"`
 	// Whether the body was longer than what is shown.
 	Truncated bool `json:"truncated"`
 }
 
 func viewAttempt(a *deliveries.Attempt) Attempt {
 	view := Attempt{
-		ID: a.ID, SubscriptionID: a.SubscriptionID, Generation: a.Generation, Number: a.Number, Outcome: string(a.Outcome),
+		ID: a.ID, SubscriptionID: a.SubscriptionID, Generation: a.Generation, Number: a.Number, Outcome: a.Outcome,
 		StartedAt: httpapi.Time(a.StartedAt), HTTPStatus: a.HTTPStatus,
 		Timings: Timings{DNS: httpapi.Milliseconds(a.Timings.DNS), Connect: httpapi.Milliseconds(a.Timings.Connect),
 			TLS: httpapi.Milliseconds(a.Timings.TLS), FirstByte: httpapi.Milliseconds(a.Timings.FirstByte),

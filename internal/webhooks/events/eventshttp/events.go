@@ -218,6 +218,6 @@ func (h *handlers) replay(ctx context.Context, in *replayInput) (*replayOutput, 
 	}
 	return &replayOutput{
 		Location: httpapi.Prefix + collectionPath + "/" + e.UUID,
-		Body:     Replay{EventUUID: e.UUID, Status: string(e.Status), Deliveries: viewDeliveries(list)},
+		Body:     Replay{EventUUID: e.UUID, Status: e.Status, Deliveries: viewDeliveries(list)},
 	}, nil
 }

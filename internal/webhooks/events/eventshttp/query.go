@@ -18,7 +18,7 @@ import (
 // embedded structs are documented.
 type FilterQuery struct {
 	// Only events with one of these statuses.
-	Status []string `query:"status,explode" enum:"received,forwarding,forwarded,failed,dead_letter" maxItems:"50" example:"failed"`
+	Status []events.Status `query:"status,explode" maxItems:"50" example:"failed"`
 	// Only events from these providers.
 	Provider []string `query:"provider,explode" minLength:"1" maxLength:"256" maxItems:"50" example:"github"`
 	// Only events from these provider configurations.
@@ -77,9 +77,7 @@ func (in *FilterQuery) filter() events.Filter {
 			ErrorCodes: httpapi.Distinct(in.ErrorCode),
 		},
 	}
-	for _, s := range httpapi.Distinct(in.Status) {
-		f.Statuses = append(f.Statuses, events.Status(s))
-	}
+	f.Statuses = httpapi.Distinct(in.Status)
 	if in.IdempotencyKey != "" {
 		f.IdempotencyKeys = []string{in.IdempotencyKey}
 	}

@@ -203,7 +203,7 @@ type CompletedAttempt struct {
 	// - `succeeded`: the receiver responded with a 2xx status code.
 	// - `failed`: the attempt failed; see `error`.
 	// - `superseded`: the request was sent, but another worker had taken over the delivery before the outcome was stored.
-	Outcome string `json:"outcome" enum:"succeeded,failed,superseded"`
+	Outcome deliveries.AttemptOutcome `json:"outcome"`
 	// When the attempt began.
 	StartedAt httpapi.Time `json:"started_at"`
 	// The status code of the response; `null` if there was no response.

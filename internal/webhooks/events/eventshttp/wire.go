@@ -36,7 +36,7 @@ type Summary struct {
 	// - `failed`: a delivery waits after a failed attempt.
 	// - `dead_letter`: a delivery is dead.
 	// - `forwarded`: the deliveries succeeded.
-	Status string `json:"status" enum:"received,forwarding,forwarded,failed,dead_letter"`
+	Status events.Status `json:"status"`
 	// The key by which duplicates of the event are recognised.
 	IdempotencyKey string `json:"idempotency_key" example:"72d3162e-cc78-11e3-81ab-4c9367dc0958"`
 	// The source of the idempotency key: a header (`header:…`), a place in the body (`json:/…`), or `body_hash`. For a
@@ -156,7 +156,7 @@ type Delivery struct {
 	// - `succeeded`: the receiver responded with a 2xx status code.
 	// - `dead`: refused permanently, or all retries are used up.
 	// - `cancelled`: the subscription was deleted, or the event's payload was expunged.
-	Status string `json:"status" enum:"pending,sending,retry_wait,held,succeeded,dead,cancelled"`
+	Status deliveries.Status `json:"status"`
 	// Counts from 1. Every replay increments it and restarts the retry schedule. A delivery created by a bulk replay
 	// begins with 2.
 	Generation int64 `json:"generation" example:"1"`
@@ -177,7 +177,7 @@ type Replay struct {
 	// The event.
 	EventUUID string `json:"event_uuid" format:"uuid" example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
 	// The status of the event now.
-	Status string `json:"status" enum:"received,forwarding,forwarded,failed,dead_letter"`
+	Status events.Status `json:"status"`
 	// All deliveries of the event as they were when the replay was stored.
 	Deliveries []Delivery `json:"deliveries"`
 }
@@ -236,7 +236,7 @@ func viewSummary(e *events.Event) (Summary, error) {
 	s := Summary{
 		EventUUID: e.UUID, Provider: e.Provider, ProviderConfigKey: e.ProviderConfigKey, ConnectionID: orNull(e.ConnectionID),
 		ConnectionUUID: orNull(e.ConnectionUUID), EnvironmentID: string(e.Environment), EventType: e.Type,
-		EventTypes: e.Types, Status: string(e.Status), IdempotencyKey: e.IdempotencyKey,
+		EventTypes: e.Types, Status: e.Status, IdempotencyKey: e.IdempotencyKey,
 		IdempotencySource: e.IdempotencySource, DuplicateOf: e.DuplicateOf, Suspect: suspicion{e.Suspect}, Control: e.Control,
 		AttemptCount: e.AttemptCount, ContentType: e.ContentType, BodySize: e.BodySize, PayloadExpired: e.PayloadExpired,
 		PayloadExpiresAt: (*httpapi.Time)(e.PayloadExpiresAt), ExpiresAt: httpapi.Time(e.ExpiresAt),
@@ -262,7 +262,7 @@ func viewDeliveries(list []deliveries.Delivery) []Delivery {
 	for i := range list {
 		d := &list[i]
 		views[i] = Delivery{
-			ID: d.ID, SubscriptionID: d.SubscriptionID, Status: string(d.Status), Generation: d.Generation,
+			ID: d.ID, SubscriptionID: d.SubscriptionID, Status: d.Status, Generation: d.Generation,
 			AttemptCount: d.AttemptCount, LastHTTPStatus: d.LastHTTPStatus,
 			LastError:   httpapi.OrNull[DeliveryError]{Value: viewDeliveryError(d.LastFailure)},
 			CompletedAt: (*httpapi.Time)(d.CompletedAt),

@@ -78,7 +78,7 @@ type rejection struct {
 	// The first 4096 bytes of the body, encoded as `body_encoding` says.
 	Body string `json:"body"`
 	// `text`: the body as it was received. `base64`: the body in base64, because it is not UTF-8 text.
-	BodyEncoding string `json:"body_encoding" enum:"text,base64"`
+	BodyEncoding httpapi.BodyEncoding `json:"body_encoding"`
 	// The size of the whole body in bytes, as far as it was read or announced.
 	BodySize int64 `json:"body_size"`
 	// Whether `body` is only a part of the request's body.

@@ -41,7 +41,7 @@ type filter struct {
 	// Only these events.
 	EventUUIDs []string `json:"event_uuids,omitempty" minItems:"1" maxItems:"1000"`
 	// Only events with one of these statuses.
-	Status []string `json:"status,omitempty" minItems:"1" enum:"received,forwarding,forwarded,failed,dead_letter" maxItems:"50" example:"[\"dead_letter\"]"`
+	Status []events.Status `json:"status,omitempty" minItems:"1" maxItems:"50" example:"[\"dead_letter\"]"`
 	// Only events from these providers.
 	Provider []string `json:"provider,omitempty" minItems:"1" minLength:"1" maxLength:"256" maxItems:"50" example:"[\"github\"]"`
 	// Only events from these provider configurations.
@@ -141,9 +141,7 @@ func (f *filter) domain() replays.Filter {
 		DeliveryCriteria: events.DeliveryCriteria{SubscriptionIDs: httpapi.Distinct(f.SubscriptionID),
 			HTTPStatuses: httpapi.Distinct(f.HTTPStatus), ErrorCodes: httpapi.Distinct(f.ErrorCode)},
 	}}
-	for _, s := range httpapi.Distinct(f.Status) {
-		out.Statuses = append(out.Statuses, events.Status(s))
-	}
+	out.Statuses = httpapi.Distinct(f.Status)
 	return out
 }
 
@@ -155,8 +153,6 @@ func viewFilter(f *replays.Filter) filter {
 		ReceivedAfter: (*httpapi.Time)(f.ReceivedAfter), ReceivedBefore: (*httpapi.Time)(f.ReceivedBefore),
 		HTTPStatus: f.HTTPStatuses, ErrorCode: f.ErrorCodes, Search: f.Search,
 	}
-	for _, s := range f.Statuses {
-		out.Status = append(out.Status, string(s))
-	}
+	out.Status = f.Statuses
 	return out
 }

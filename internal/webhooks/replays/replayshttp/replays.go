@@ -106,7 +106,7 @@ func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, 
 type listInput struct {
 	page.Query
 	// Only jobs with one of these statuses.
-	Status []string `query:"status,explode" enum:"queued,running,paused,completed,cancelled,failed" maxItems:"50" example:"running"`
+	Status []replays.Status `query:"status,explode" maxItems:"50" example:"running"`
 }
 
 func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]replays.Replay, error) {

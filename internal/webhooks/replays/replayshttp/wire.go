@@ -1,6 +1,7 @@
 package replayshttp
 
 import (
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/webhooks/deliveries"
 	"sallyport/internal/webhooks/replays"
@@ -19,7 +20,7 @@ type replay struct {
 	// - `completed`: every delivery was started, and every first attempt has ended.
 	// - `cancelled`: ended on request.
 	// - `failed`: cannot continue; see `error`.
-	Status string `json:"status" enum:"queued,running,paused,completed,cancelled,failed"`
+	Status replays.Status `json:"status"`
 	// The events to replay. The job covers events that existed when it was created.
 	Filter filter `json:"filter"`
 	// Whether the job also replays deliveries that have not failed.
@@ -92,7 +93,7 @@ type reasons struct {
 // failure describes why a job failed.
 type failure struct {
 	// The kind of failure.
-	Code string `json:"code" enum:"subscription_deleted,internal_error"`
+	Code replays.FailureCode `json:"code"`
 	// A human-readable message.
 	Message string `json:"message"`
 }
@@ -100,7 +101,7 @@ type failure struct {
 // creator is the principal that created a job.
 type creator struct {
 	// The kind of principal.
-	Type string `json:"type" enum:"user,api_key,system"`
+	Type access.Kind `json:"type"`
 	// The id of the user or API key.
 	ID string `json:"id" example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	// The user's e-mail address or the key's name at the time of creation.
@@ -142,16 +143,16 @@ type sampled struct {
 
 func viewReplay(r *replays.Replay) replay {
 	out := replay{
-		ID: r.ID, EnvironmentID: string(r.Environment), Status: string(r.Status), Filter: viewFilter(&r.Filter),
+		ID: r.ID, EnvironmentID: string(r.Environment), Status: r.Status, Filter: viewFilter(&r.Filter),
 		Force: r.Force, ToSubscriptionID: orNull(r.To), RatePerSecond: r.RatePerSecond, Progress: r.Progress(),
 		Counts: counts{Matched: r.Matched, Replayed: r.Replayed, InProgress: int64(r.InProgress()), Succeeded: r.Succeeded,
 			Failed: r.Failed, Other: r.Other, Skipped: sumSkipped(r.Skipped), SkippedReasons: viewReasons(r.Skipped)},
-		CreatedBy: creator{string(r.CreatedBy.Kind), r.CreatedBy.ID, r.CreatedBy.Name}, CreatedAt: httpapi.Time(r.CreatedAt),
+		CreatedBy: creator{r.CreatedBy.Kind, r.CreatedBy.ID, r.CreatedBy.Name}, CreatedAt: httpapi.Time(r.CreatedAt),
 		UpdatedAt: httpapi.Time(r.UpdatedAt), StartedAt: (*httpapi.Time)(r.StartedAt),
 		FinishedAt: (*httpapi.Time)(r.FinishedAt),
 	}
 	if r.Failure != "" {
-		out.Error.Value = &failure{string(r.Failure), r.Failure.Message()}
+		out.Error.Value = &failure{r.Failure, r.Failure.Message()}
 	}
 	return out
 }

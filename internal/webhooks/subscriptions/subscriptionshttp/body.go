@@ -34,7 +34,7 @@ type Writable struct {
 	// The body of forwarded requests:
 	// - `envelope` (default): a JSON object with the event's type, time, id, origin and data.
 	// - `raw`: the provider's bytes and content type as they were received.
-	PayloadMode patch.Optional[subscriptions.PayloadMode] `json:"payload_mode,omitempty" enum:"envelope,raw"`
+	PayloadMode patch.Optional[subscriptions.PayloadMode] `json:"payload_mode,omitempty"`
 	// The wait before each retry, in seconds: at most 50 numbers from 0.1 to 604800, fractions allowed. `[]` means a
 	// single attempt. Default `[5, 30, 120, 600, 3600, 14400, 43200, 86400]`.
 	RetrySchedule patch.Optional[[]float64] `json:"retry_schedule_seconds,omitempty" maxItems:"50"`

@@ -42,7 +42,7 @@ type Subscription struct {
 	// The body of forwarded requests:
 	// - `envelope`: a JSON object with the event's type, time, id, origin and data.
 	// - `raw`: the provider's bytes and content type as they were received.
-	PayloadMode string `json:"payload_mode" enum:"envelope,raw"`
+	PayloadMode subscriptions.PayloadMode `json:"payload_mode"`
 	// The wait before each retry, in seconds. `[]` means a single attempt.
 	RetrySchedule []float64 `json:"retry_schedule_seconds"`
 	// The time limit of an attempt, in milliseconds.
@@ -99,7 +99,7 @@ func viewSubscription(sub subscriptions.Subscription, reader access.Principal) S
 		Enabled:           sub.Enabled,
 		DisabledReason:    orNull(sub.DisabledReason),
 		Filter:            orNull(sub.Filter),
-		PayloadMode:       string(sub.PayloadMode),
+		PayloadMode:       sub.PayloadMode,
 		RetrySchedule:     sub.RetrySchedule,
 		TimeoutMs:         sub.Timeout.Milliseconds(),
 		Headers:           headers,
