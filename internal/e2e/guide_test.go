@@ -58,6 +58,7 @@ func guides() []guide {
 func TestGuides(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)
+	testkit.NeedLong(t)
 	folder := filepath.Join("..", "..", "docs", "guides")
 	pages, err := filepath.Glob(filepath.Join(folder, "*.md"))
 	require.NoError(t, err)
@@ -268,27 +269,18 @@ func (p *prepared) provide(t *testing.T, need string) bool {
 	case "postgresql":
 		return p.postgres(t)
 	case "go":
-		return longEnough(t) && p.golang(t)
+		return p.golang(t)
 	case "identity-provider":
 		return p.identityProvider(t)
 	case "node":
-		return longEnough(t) && installs(t, "npm", "install", "--no-audit", "--no-fund", "standardwebhooks")
+		return installs(t, "npm", "install", "--no-audit", "--no-fund", "standardwebhooks")
 	case "python":
-		return longEnough(t) && installs(t, "bash", "-c",
+		return installs(t, "bash", "-c",
 			"python3 -m venv here && here/bin/pip install --quiet standardwebhooks")
 	default:
 		require.Fail(t, "a block needs what nobody knows", need)
 		return false
 	}
-}
-
-// longEnough reports whether there is time to install packages.
-func longEnough(t *testing.T) bool {
-	t.Helper()
-	if !testkit.IsLong() {
-		t.Logf("packages are installed only with %s=1", testkit.LongTests)
-	}
-	return testkit.IsLong()
 }
 
 // installs reports whether a package can be had here, by having it.
