@@ -68,11 +68,19 @@ func (m member) principal(session string) access.Principal {
 	}
 }
 
+// Condition restricts a query of members by tables of the caller, so that one query reads both. Each ? in Text stands
+// for the next of Args.
+type Condition struct {
+	Text string
+	Args []any
+}
+
 // ReadPrincipal returns an active member of a team as the principal of a request in a session, with the roles that they
-// have now. It reports false for a user who is no member, or is disabled.
-func ReadPrincipal(ctx context.Context, q db.Querier, team id.Team, user, session string,
-	now time.Time) (access.Principal, bool, error) {
-	m, ok, err := readMember(ctx, q, team, user, now)
+// have now. It reports false for a user who is not a member, is disabled, or does not meet the conditions. It is one
+// query.
+func ReadPrincipal(ctx context.Context, q db.Querier, team id.Team, user, session string, now time.Time,
+	conditions ...Condition) (access.Principal, bool, error) {
+	m, ok, err := readMember(ctx, q, team, user, now, conditions...)
 	if err != nil || !ok {
 		return access.Principal{}, false, err
 	}

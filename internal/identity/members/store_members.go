@@ -26,11 +26,17 @@ const (
 		LEFT JOIN roles r ON r.id = b.role AND r.team_id = b.team_id`
 )
 
-// readMember returns a member of the team who is not disabled, with the roles that hold now.
-func readMember(ctx context.Context, q db.Querier, team id.Team, user string,
-	now time.Time) (m member, ok bool, err error) {
-	rows, err := q.QueryContext(ctx, "SELECT "+memberColumns+" FROM memberships m"+memberJoins+
-		" WHERE m.disabled_ms IS NULL AND m.team_id = $2 AND m.user_id = $3 ORDER BY b.id", clock.Millis(now), team, user)
+// readMember returns a member of the team who is not disabled and meets the conditions, with the roles that hold now.
+func readMember(ctx context.Context, q db.Querier, team id.Team, user string, now time.Time,
+	conditions ...Condition) (m member, ok bool, err error) {
+	w := new(db.Where)
+	w.Arg(clock.Millis(now)) // $1 of memberJoins
+	w.And("m.disabled_ms IS NULL AND m.team_id = ? AND m.user_id = ?", team, user)
+	for _, c := range conditions {
+		w.And(c.Text, c.Args...)
+	}
+	rows, err := q.QueryContext(ctx, "SELECT "+memberColumns+" FROM memberships m"+memberJoins+w.Text()+" ORDER BY b.id",
+		w.Args()...)
 	if err != nil {
 		return member{}, false, fmt.Errorf("read the member: %w", err)
 	}

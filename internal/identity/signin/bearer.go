@@ -7,6 +7,7 @@ import (
 	"sallyport/internal/identity/members"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 )
 
@@ -26,27 +27,22 @@ func (s *Service) Bearer(ctx context.Context, token string) (access.Principal, e
 	if err != nil {
 		return access.Principal{}, apperr.Unauthorized(err)
 	}
-	return s.readSignedIn(ctx, c.Subject, c.Team, c.Session)
+	return s.readSignedIn(ctx, s.db.Read(), c.Subject, c.Team, c.Session)
 }
 
 // Current returns a user who was identified before with the rights that they have now, or unauthorized where their
 // session has ended.
 func (s *Service) Current(ctx context.Context, p access.Principal) (access.Principal, error) {
-	return s.readSignedIn(ctx, p.ID, p.Team, p.Session)
+	return s.readSignedIn(ctx, s.db.Read(), p.ID, p.Team, p.Session)
 }
 
-func (s *Service) readSignedIn(ctx context.Context, user string, teamID id.Team,
+// readSignedIn reads session and roles in one query, because every request of a user does so.
+func (s *Service) readSignedIn(ctx context.Context, q db.Querier, user string, teamID id.Team,
 	sessionID string) (access.Principal, error) {
 	now := s.clock.Now()
-	signedIn, err := isSignedIn(ctx, s.db.Read(), sessionID, user, teamID, now)
-	if err != nil {
-		return access.Principal{}, err
-	}
-	if !signedIn {
-		return access.Principal{}, apperr.Unauthorized(errNoSession)
-	}
-	p, member, err := members.ReadPrincipal(ctx, s.db.Read(), teamID, user, sessionID, now)
-	if err == nil && !member {
+	p, signedIn, err := members.ReadPrincipal(ctx, q, teamID, user, sessionID, now,
+		whileSignedIn(sessionID, user, teamID, now))
+	if err == nil && !signedIn {
 		err = apperr.Unauthorized(errNoSession)
 	}
 	return p, err

@@ -1,8 +1,11 @@
 package signin
 
 import (
+	"context"
 	"time"
 
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -88,4 +91,9 @@ func TOTPCode(secret []byte, now time.Time, later int64) string {
 func MatchesTOTP(secret []byte, code string, now time.Time) bool {
 	_, ok := matchTOTP(secret, code, now, 0)
 	return ok
+}
+
+// ReadSignedIn reads a signed-in user through a Querier.
+func (s *Service) ReadSignedIn(ctx context.Context, q db.Querier, p access.Principal) (access.Principal, error) {
+	return s.readSignedIn(ctx, q, p.ID, p.Team, p.Session)
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"sallyport/internal/identity/members"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
@@ -34,12 +35,11 @@ func readSession(ctx context.Context, q db.Querier, user, sessionID string,
 	return v, ok, err
 }
 
-// isSignedIn reports whether a session of the user in the team has not ended.
-func isSignedIn(ctx context.Context, q db.Querier, sessionID, user string, team id.Team, now time.Time) (bool, error) {
-	var n int
-	err := q.QueryRowContext(ctx, "SELECT 1 FROM sessions s"+whereLive+
-		" AND s.id = $3 AND s.user_id = $4 AND s.team_id = $5", liveArgs(now, sessionID, user, team)...).Scan(&n)
-	return db.Found("the session", err)
+// whileSignedIn is the condition that a session of the user in the team has not ended.
+func whileSignedIn(sessionID, user string, team id.Team, now time.Time) members.Condition {
+	return members.Condition{Text: `EXISTS (SELECT 1 FROM sessions s WHERE s.ended_ms IS NULL AND s.expires_ms > ?
+			AND s.used_ms > ? AND s.id = ? AND s.user_id = ? AND s.team_id = ?)`,
+		Args: liveArgs(now, sessionID, user, team)}
 }
 
 func listSessions(ctx context.Context, q db.Querier, user string, now time.Time, r page.Request) ([]Session, error) {
