@@ -184,7 +184,6 @@ func (r *Remover) SweepKeys(ctx context.Context, now time.Time, limit int) (int,
 		ORDER BY k.expires_ms LIMIT %d`, int64(math.MaxInt64), limit)
 	var n int64
 	err := r.db.Tx(ctx, func(tx *sql.Tx) (err error) {
-		//nolint:gosec // only constants are added
 		remove := `DELETE FROM webhook_event_keys WHERE (connection_uuid, key_hash) IN (` + of + r.db.SkipLocked() + `)`
 		n, err = db.Affected(tx.ExecContext(ctx, remove, clock.Millis(now)))
 		return err

@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sallyport/internal/platform/httpapi/httpapitest"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/httpapitest"
 	"sallyport/internal/webhooks/events"
 )
 

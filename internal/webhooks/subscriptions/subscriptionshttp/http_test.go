@@ -15,10 +15,10 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/httpapi"
-	"sallyport/internal/platform/httpapi/httpapitest"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/httpapitest"
 	"sallyport/internal/webhooks/subscriptions"
 	"sallyport/internal/webhooks/subscriptions/subscriptionshttp"
 )
