@@ -137,8 +137,10 @@ func TestInvitationTokens(t *testing.T) {
 		} {
 			notJoined(t, f, identitytest.Stranger(len(why)), token, why)
 		}
-		identitytest.Wants(t, apperr.CodeUnauthorized, f.SignIn.CompleteReset(t.Context(), identitytest.Stranger(60),
-			signin.ResetToken("spr_"+good.Token.Reveal()[4:]), identitytest.Password), "as a reset's")
+		err = f.SignIn.CompleteReset(t.Context(), identitytest.Stranger(60),
+			signin.ResetToken("spr_"+good.Token.Reveal()[4:]), identitytest.Password)
+		identitytest.Wants(t, apperr.CodeUnauthorized, err, "as a reset's")
+		require.ErrorContains(t, err, "no such password reset token")
 		for range freeAttempts {
 			_, _ = f.Invitations.Join(t.Context(), identitytest.Stranger(70),
 				invitations.InvitationToken(id.NewRandom(id.PrefixInvitationToken)), identitytest.Password)

@@ -251,7 +251,7 @@ func (s *Service) UpdateEnvironment(ctx context.Context, actor access.Principal,
 		return audit.Record(ctx, tx, s.clock.Now(), environmentEvent(actor, e, "environment.update", environmentState(before),
 			environmentState(e)))
 	})
-	s.retention.drop() // also when the answer to a commit that happened was lost
+	s.retention.Drop(env) // also if the response to a commit was lost
 	return e, err
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"sallyport/internal/platform/apperr"
@@ -83,75 +82,37 @@ func outOfRange(days *int64, most int64, location string) []apperr.Detail {
 // collection names the cached settings of environments.
 const collection = "environments"
 
-// retentionCache holds the settings of environments until a change of any. Its generation keeps a read that began
-// before a change from being kept after it.
-type retentionCache struct {
-	mu         sync.Mutex
-	generation uint64
-	version    int64
-	byEnv      map[id.Environment]Retention
-}
-
-func (c *retentionCache) get(env id.Environment) (r Retention, generation uint64, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r, ok = c.byEnv[env]
-	return r, c.generation, ok
-}
-
-func (c *retentionCache) put(env id.Environment, r Retention, generation uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.generation != generation {
-		return
-	}
-	if c.byEnv == nil {
-		c.byEnv = map[id.Environment]Retention{}
-	}
-	c.byEnv[env] = r
-}
-
-func (c *retentionCache) drop() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.generation++
-	c.byEnv = nil
-}
-
-// observe drops everything when the collection's version is another than the last time.
-func (c *retentionCache) observe(version int64) {
-	c.mu.Lock()
-	changed := c.version != version
-	c.version = version
-	c.mu.Unlock()
-	if changed {
-		c.drop()
-	}
-}
-
 // Refresh drops cached settings of environments that another process has changed.
 func (s *Service) Refresh(ctx context.Context) error {
-	versions, err := s.db.Versions(ctx)
+	version, err := s.version(ctx)
 	if err != nil {
 		return fmt.Errorf("refresh environments: %w", err)
 	}
-	s.retention.observe(versions[collection])
+	s.retention.DropOthers(version)
 	return nil
 }
 
-// Lifetimes returns how long the environment keeps payloads and events, also when it was removed. It is not found when
-// there has never been one.
+func (s *Service) version(ctx context.Context) (int64, error) {
+	versions, err := s.db.Versions(ctx)
+	return versions[collection], err
+}
+
+// Lifetimes returns how long the environment keeps payloads and events, also after it was deleted. It returns not_found
+// if the environment never existed.
 func (s *Service) Lifetimes(ctx context.Context, env id.Environment) (payload, event time.Duration, err error) {
-	r, generation, ok := s.retention.get(env)
-	if !ok {
-		r, err = readRetention(ctx, s.db.Read(), env)
-		if errors.Is(err, sql.ErrNoRows) {
-			return 0, 0, ErrNoEnvironment()
-		}
+	r, err := s.retention.Get(ctx, env, func(ctx context.Context) (Retention, int64, error) {
+		version, err := s.version(ctx)
 		if err != nil {
-			return 0, 0, fmt.Errorf("read the retention of an environment: %w", err)
+			return Retention{}, 0, err
 		}
-		s.retention.put(env, r, generation)
+		r, err := readRetention(ctx, s.db.Read(), env)
+		return r, version, err
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, 0, ErrNoEnvironment()
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("read the retention of an environment: %w", err)
 	}
 	const day = 24 * time.Hour
 	p, e := s.effective(r)

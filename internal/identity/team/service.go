@@ -9,6 +9,7 @@ import (
 	"errors"
 
 	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/cache"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
@@ -44,7 +45,7 @@ type Service struct {
 	contents  func() []module.Content
 	ended     []EnvironmentEnded
 	defaults  struct{ payload, event int64 }
-	retention retentionCache
+	retention cache.Cache[id.Environment, Retention]
 }
 
 // New returns a Service.
