@@ -64,7 +64,8 @@ func reverse(s string) string {
 func createThings(t *testing.T, s testkit.Store) {
 	t.Helper()
 	bytes := map[db.Engine]string{db.SQLite: "blob", db.Postgres: "bytea"}[s.DB.Engine()]
-	_, err := s.DB.Schema().ExecContext(t.Context(), `CREATE TABLE things (id text PRIMARY KEY, environment_id text NOT NULL,
+	_, err := s.DB.Schema().ExecContext(t.Context(), `CREATE TABLE things (id text PRIMARY KEY,
+		environment_id text NOT NULL,
 		note text, count bigint NOT NULL, small bigint NOT NULL, enabled boolean NOT NULL, sealed `+bytes+`,
 		created_ms bigint NOT NULL, ended_ms bigint, timeout_ms bigint NOT NULL, labels text NOT NULL,
 		free text NOT NULL, reversed text NOT NULL)`)

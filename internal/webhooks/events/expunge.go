@@ -15,7 +15,8 @@ import (
 // recognised. It returns false, and changes nothing, for an event without a payload to delete. The caller ends what
 // waits to be sent, in the same transaction or before; Expunged stops later senders.
 func (s *Store) Expunge(ctx context.Context, tx *sql.Tx, e *Event, now time.Time) (bool, error) {
-	marked, err := db.Changed(tx.ExecContext(ctx, `UPDATE webhook_events SET expunged_ms = $1, updated_ms = $1 WHERE environment_id = $2
+	marked, err := db.Changed(tx.ExecContext(ctx, `UPDATE webhook_events SET expunged_ms = $1, updated_ms = $1
+		WHERE environment_id = $2
 		AND event_uuid = $3
 		AND duplicate_of IS NULL AND expunged_ms IS NULL`, clock.Millis(now), string(e.Environment), e.UUID))
 	if err != nil {

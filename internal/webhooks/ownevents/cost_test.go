@@ -44,8 +44,9 @@ func TestCostOfFilters(t *testing.T) {
 	subs = append(subs, subscriptions.Matched{ID: id.New(id.PrefixSubscription), Enabled: true})
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		found := events.New(events.Config{DB: store.DB, Deliveries: deliveries.Filter{}})
-		s := ownevents.New(ownevents.Config{DB: store.DB, Events: found, Subscriptions: subs, Evaluations: filters.NewEvaluations(),
-			Clock: clock.NewManual(time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC))})
+		s := ownevents.New(ownevents.Config{DB: store.DB, Events: found, Subscriptions: subs,
+			Evaluations: filters.NewEvaluations(),
+			Clock:       clock.NewManual(time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC))})
 		env := id.Environment(id.New(id.PrefixEnvironment))
 		for n := 1; n <= 2; n++ {
 			require.NoError(t, store.DB.Tx(t.Context(), func(tx *sql.Tx) error {

@@ -18,7 +18,8 @@ func newMetrics() metrics {
 		removed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sallyport_retention_removed_total",
 			Help: "Deletions of retention by kind; ended: deliveries that it ended with their payload."}, []string{"what"}),
 		overdue: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sallyport_retention_overdue_seconds",
-			Help: "Time for which the oldest payload or event has been due for deletion, on the node that deletes; 0 on others."},
+			Help: "Time for which the oldest payload or event has been due for deletion, on the node that deletes; 0 on " +
+				"others."},
 			[]string{"what"}),
 	}
 	for _, what := range []string{kindPayload, kindPartition, kindEvent, kindDelivery, kindAttempt, kindKey, kindEnded} {

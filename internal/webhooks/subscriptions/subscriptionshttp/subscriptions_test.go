@@ -58,7 +58,8 @@ func TestCreateWithEverything(t *testing.T) {
 			"forward_url":"https://198.51.99.7/hook?a=SECRET&b",
 			"provider_config_key":"github","connection_id":"acme","signing_secret":"SECRET-of-the-caller","description":"d",
 			"enabled":false,"payload_mode":"raw","retry_schedule_seconds":[],"timeout_ms":1000,
-			"headers":{"Authorization":"Bearer SECRET-token","X-Short":"SECRET"},"metadata":{"n":12345678901234567890,"z":null}}`)
+			"headers":{"Authorization":"Bearer SECRET-token","X-Short":"SECRET"},
+			"metadata":{"n":12345678901234567890,"z":null}}`)
 		require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
 		require.NotContains(t, strings.Replace(string(a.Body), "a=SECRET", "", 1), "SECRET")
 		require.Contains(t, string(a.Body), `"metadata":{"n":12345678901234567890,"z":null}`)
