@@ -1,11 +1,11 @@
 package app
 
-// Dependencies returns the table of capabilities: each one's folder under internal, with the
-// capabilities that it may import. A need that is not in the table is met by an interface of one or two methods that
-// the consumer declares and this package fills. The table is acyclic, and internal/archtest holds the tree to it.
+// Dependencies returns the table of capabilities: the folder of each under internal, and the capabilities that it may
+// import. For anything else the consumer declares an interface of one or two methods, and this package provides it. The
+// table is acyclic, and internal/archtest enforces it.
 //
-// The HTTP package of a capability may import that capability and what its row allows. A row named after an HTTP
-// package adds what only its views need.
+// The HTTP package of a capability may import that capability and what its row allows. A row such as
+// webhooks/eventshttp, which is short for webhooks/events/eventshttp, adds what only the HTTP package needs.
 func Dependencies() map[string][]string {
 	return map[string][]string{
 		"identity/audit":        {},

@@ -179,7 +179,7 @@ func respondSignIn(ctx context.Context) func(signin.SignIn, error) (*signInOutpu
 		return &signInOutput{CacheControl: noStore, SetCookie: sessionCookie(s.Session, s.Refresh, httpapi.RequestTime(ctx)),
 			Body: signIn{
 				AccessToken: s.Token.Reveal(), TokenType: "Bearer", ExpiresIn: int(accesstokens.Lifetime.Seconds()),
-				User: wire.ViewUser(s.Profile.User), Environments: wire.ViewEnvironments(s.Environments),
+				User: wire.ViewUser(s.User), Environments: wire.ViewEnvironments(s.Environments),
 			}}, nil
 	}
 }
