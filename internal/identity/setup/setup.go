@@ -90,7 +90,8 @@ func (n NewInstallation) violations() []apperr.Detail {
 	return v.Details()
 }
 
-// violations returns what is wrong with a set-up and the form of its token. Whether the token works, Complete reports.
+// Violations returns the validation errors of a set-up and of the form of its token. Complete reports whether the token
+// works.
 func Violations(t Token, n NewInstallation) []apperr.Detail {
 	return slices.Concat(signin.TokenViolations(t), n.violations())
 }
