@@ -93,12 +93,34 @@ func TestBadQueries(t *testing.T) {
 						refused++
 						w.at(a, "query."+p.name)
 					}
-					w.many(p, get)
 				}
 			})
 		}
 		require.Greater(w.t, refused, 100)
 		require.NotContains(w.t, w.logs.String(), canary)
+	})
+}
+
+// A parameter given more than once, without a value or a thousand times is refused or taken, and never an error of the
+// server.
+func TestRepeatedParameters(t *testing.T) {
+	t.Parallel()
+	eachPopulated(t, func(w *world, f fixtures) {
+		given := 0
+		for _, s := range w.samples(f) {
+			get := func(query string) answer {
+				return w.call(w.user(w.env), s.op.Method, s.url("", "")+"?"+query, bodyOf(s))
+			}
+			w.unchanged(func() {
+				for _, p := range queryParameters(w, s) {
+					if p.name != "ticket" { // a credential: see TestStreamTickets
+						w.many(p, get)
+						given++
+					}
+				}
+			})
+		}
+		require.Greater(w.t, given, 50)
 	})
 }
 
