@@ -219,7 +219,8 @@ func TestManyGrants(t *testing.T) {
 		actor, p := f.Owner(t)
 		k, _ := f.Key(t, actor, p.Environments[0].ID, slices.Repeat([]apikeys.Grant{identitytest.Allow(access.RouteEvents)},
 			apikeys.MaxNewGrants)...)
-		f.Exec(t, `INSERT INTO api_key_grants (id, api_key_id, effect, routes, created_ms) SELECT 'x' || id, api_key_id, effect, routes, created_ms
+		f.Exec(t, `INSERT INTO api_key_grants (id, api_key_id, effect, routes, created_ms) SELECT 'x' || id, api_key_id,
+				effect, routes, created_ms
 			FROM api_key_grants WHERE id > (SELECT MIN(id) FROM api_key_grants)`)
 		_, err := f.Keys.AddGrant(t.Context(), actor, k.ID, identitytest.Deny(access.RouteConnections))
 		require.NoError(t, err)

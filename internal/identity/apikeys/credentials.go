@@ -46,8 +46,8 @@ func (c *credential) principal() access.Principal {
 		Grants: c.opened, Rate: c.rate}
 }
 
-// matchesMAC reports whether the code of a text is that of a secret that works at a time. Both are compared, so that the
-// time taken does not tell which it was.
+// matchesMAC reports whether the code of a text is that of a secret that works at a time. Both are compared, so that
+// the time taken does not tell which it was.
 func (c *credential) matchesMAC(mac []byte, nowMillis int64) bool {
 	present := hmac.Equal(mac, c.mac)
 	previous := hmac.Equal(mac, c.previousMAC) && c.previousEnds != nil && *c.previousEnds > nowMillis
@@ -70,8 +70,8 @@ func (c *credential) check(ip string, nowMillis int64) error {
 }
 
 //nolint:gosec // names of columns, no credentials
-const credentialColumns = `k.id, k.name, k.team_id, k.environment_id, k.secret_mac, k.previous_mac, k.previous_ends_ms, k.expires_ms,
-	k.disabled_ms, k.revoked_ms, k.source_cidrs, k.grants_version, k.rate_per_second, k.rate_burst`
+const credentialColumns = `k.id, k.name, k.team_id, k.environment_id, k.secret_mac, k.previous_mac, k.previous_ends_ms,
+	k.expires_ms, k.disabled_ms, k.revoked_ms, k.source_cidrs, k.grants_version, k.rate_per_second, k.rate_burst`
 
 func (c *credential) targets(sources *sql.NullString, rate *storedRate) []any {
 	return []any{&c.id, &c.name, &c.team, &c.environment, &c.mac, &c.previousMAC, &c.previousEnds, &c.expiresMillis,

@@ -11,8 +11,8 @@ import (
 	"sallyport/internal/platform/clientaddr"
 )
 
-// parseSources returns the networks sorted, and adds the validation errors of texts that are not networks. Host bits are
-// an error, because the author may have meant one address.
+// parseSources returns the networks sorted, and adds the validation errors of texts that are not networks. Host bits
+// are an error, because the author may have meant one address.
 func parseSources(v *apperr.Violations, cidrs []string) []netip.Prefix {
 	const at = "source_cidrs"
 	switch {

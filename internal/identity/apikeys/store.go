@@ -15,8 +15,8 @@ import (
 
 func insertKey(ctx context.Context, tx *sql.Tx, team id.Team, k Key, text keyText, mac []byte, createdBy string) error {
 	rate := storeRate(k.Rate)
-	_, err := tx.ExecContext(ctx, `INSERT INTO api_keys (id, lookup_id, team_id, environment_id, name, secret_mac, last_four, created_by,
-			created_ms, expires_ms, revoked_ms, source_cidrs, rate_per_second, rate_burst)
+	_, err := tx.ExecContext(ctx, `INSERT INTO api_keys (id, lookup_id, team_id, environment_id, name, secret_mac,
+			last_four, created_by, created_ms, expires_ms, revoked_ms, source_cidrs, rate_per_second, rate_burst)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, NULL, $11, $12, $13)`,
 		k.ID, text.lookup(), team, k.Environment, k.Name, mac, k.LastFour, createdBy, k.CreatedMillis, k.ExpiresMillis,
 		encodeSources(k.SourceCIDRs), rate.perSecond, rate.burst)
@@ -26,7 +26,8 @@ func insertKey(ctx context.Context, tx *sql.Tx, team id.Team, k Key, text keyTex
 	return nil
 }
 
-const selectKeys = `SELECT k.id, k.lookup_id, k.environment_id, k.name, k.last_four, k.created_ms, COALESCE(k.updated_ms, k.created_ms),
+const selectKeys = `SELECT k.id, k.lookup_id, k.environment_id, k.name, k.last_four, k.created_ms,
+		COALESCE(k.updated_ms, k.created_ms),
 		k.expires_ms, k.disabled_ms, k.revoked_ms, k.previous_ends_ms, k.source_cidrs, k.rate_per_second, k.rate_burst,
 		k.last_used_ms, k.last_used_ip, k.last_used_agent, k.last_used_route,
 		(SELECT COUNT(*) FROM api_key_grants g WHERE g.api_key_id = k.id)
@@ -116,8 +117,10 @@ func scanKey(r *sql.Rows, types map[id.Environment]team.EnvironmentType) (Key, e
 // updateKey writes what changes of a key, but for its secret. Whoever holds its grants compiled has to read them again.
 func updateKey(ctx context.Context, tx *sql.Tx, team id.Team, k Key) error {
 	rate := storeRate(k.Rate)
-	_, err := tx.ExecContext(ctx, `UPDATE api_keys SET name = $3, expires_ms = $4, disabled_ms = $5, revoked_ms = $6, source_cidrs = $7,
-			updated_ms = $8, rate_per_second = $9, rate_burst = $10, grants_version = grants_version + 1 WHERE id = $1 AND team_id = $2`,
+	_, err := tx.ExecContext(ctx, `UPDATE api_keys SET name = $3, expires_ms = $4, disabled_ms = $5, revoked_ms = $6,
+			source_cidrs = $7,
+			updated_ms = $8, rate_per_second = $9, rate_burst = $10, grants_version = grants_version + 1
+			WHERE id = $1 AND team_id = $2`,
 		k.ID, team, k.Name, k.ExpiresMillis, k.DisabledMillis, k.RevokedMillis, encodeSources(k.SourceCIDRs), k.UpdatedMillis,
 		rate.perSecond, rate.burst)
 	if err != nil {

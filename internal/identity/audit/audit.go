@@ -68,8 +68,8 @@ func Record(ctx context.Context, tx *sql.Tx, now time.Time, e Event) error {
 	if err != nil {
 		return fmt.Errorf("record %s: %w", e.Action, err)
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO audit_events (id, team_id, environment_id, time_ms, actor_type, actor_id, actor_name,
-			ip, action, outcome, target_type, target_id, request_id, changes,
+	_, err = tx.ExecContext(ctx, `INSERT INTO audit_events (id, team_id, environment_id, time_ms, actor_type, actor_id,
+			actor_name, ip, action, outcome, target_type, target_id, request_id, changes,
 			details)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
 		id.New(id.PrefixAuditEvent), nullable(string(e.Team)), nullable(string(e.Environment)), clock.Millis(now),

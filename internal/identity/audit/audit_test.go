@@ -40,7 +40,8 @@ func TestRecord(t *testing.T) {
 		}))
 		var got [12]string
 		var at int64
-		require.NoError(t, s.DB.Read().QueryRowContext(t.Context(), `SELECT id, team_id, environment_id, time_ms, actor_type, actor_id,
+		require.NoError(t, s.DB.Read().QueryRowContext(t.Context(), `SELECT id, team_id, environment_id, time_ms, actor_type,
+			actor_id,
 			actor_name, ip, action, outcome, target_type, target_id, request_id FROM audit_events`).
 			Scan(&got[0], &got[1], &got[2], &at, &got[3], &got[4], &got[5], &got[6], &got[7], &got[8], &got[9], &got[10],
 				&got[11]))
@@ -113,7 +114,8 @@ func TestRecordWithoutScope(t *testing.T) {
 		}))
 		var n int
 		require.NoError(t, s.DB.Read().QueryRowContext(t.Context(), `SELECT count(*) FROM audit_events
-			WHERE team_id IS NULL AND environment_id IS NULL AND outcome = 'denied' AND changes = '{"before_digest":null,"after_digest":null,"diff":{}}' AND details = '{}'`).Scan(&n))
+			WHERE team_id IS NULL AND environment_id IS NULL AND outcome = 'denied' AND changes = '{"before_digest":null,`+
+			`"after_digest":null,"diff":{}}' AND details = '{}'`).Scan(&n))
 		require.Equal(t, 1, n)
 	})
 }

@@ -137,7 +137,8 @@ func (s *Store) read(ctx context.Context, t Trail, f Filter, after *int64, compa
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	query := `SELECT a.id, a.seq, a.time_ms, a.actor_type, a.actor_id, a.actor_name, a.ip, a.action, a.outcome, a.target_type, a.target_id,
+	query := `SELECT a.id, a.seq, a.time_ms, a.actor_type, a.actor_id, a.actor_name, a.ip, a.action, a.outcome,
+		a.target_type, a.target_id,
 		a.request_id, a.changes, a.details FROM audit_events a
 		WHERE COALESCE(a.environment_id, a.team_id, '') = $1 AND a.seq IS NOT NULL` + where.String() +
 		` ORDER BY a.seq ` + direction + ` LIMIT ` + strconv.Itoa(limit)

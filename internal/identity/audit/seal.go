@@ -50,9 +50,11 @@ func (s *Store) seal(ctx context.Context) (n int64, err error) {
 		}
 		// A statement of its own: it must see what the holder of the lock before has committed.
 		res, err := tx.ExecContext(ctx, `UPDATE audit_events AS a SET seq = n.seq FROM (
-			SELECT w.id, (SELECT COALESCE(MAX(m.seq), 0) FROM audit_events m WHERE COALESCE(m.environment_id, m.team_id, '') = w.trail AND m.seq IS NOT NULL)
+			SELECT w.id, (SELECT COALESCE(MAX(m.seq), 0) FROM audit_events m
+				WHERE COALESCE(m.environment_id, m.team_id, '') = w.trail AND m.seq IS NOT NULL)
 				+ ROW_NUMBER() OVER (PARTITION BY w.trail ORDER BY w.id) AS seq
-			FROM (SELECT id, COALESCE(environment_id, team_id, '') AS trail FROM audit_events WHERE seq IS NULL ORDER BY id LIMIT $1) w) n
+			FROM (SELECT id, COALESCE(environment_id, team_id, '') AS trail FROM audit_events WHERE seq IS NULL ORDER BY id
+			LIMIT $1) w) n
 			WHERE a.id = n.id`, sealChunk)
 		if err != nil {
 			return err

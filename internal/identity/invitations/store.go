@@ -17,7 +17,8 @@ const invitationStatus = `CASE WHEN accepted_ms IS NOT NULL THEN 'accepted' WHEN
 	WHEN expires_ms <= $1 THEN 'expired' ELSE 'pending' END`
 
 // selectInvitations reads invitations as they are at $1; see invitationsOf.
-const selectInvitations = `SELECT id, email, role, environment_id, ` + invitationStatus + `, invited_by, created_ms, sent_ms, expires_ms, accepted_ms,
+const selectInvitations = `SELECT id, email, role, environment_id, ` + invitationStatus + `, invited_by, created_ms,
+	sent_ms, expires_ms, accepted_ms,
 	accepted_by, revoked_ms FROM invitations`
 
 // invitationsOf selects the invitations of a team. Its first argument is the time of invitationStatus.
@@ -75,10 +76,11 @@ func countPending(ctx context.Context, q db.Querier, team id.Team, email string,
 // table stays small without a worker.
 func putInvitation(ctx context.Context, d *db.DB, tx *sql.Tx, team id.Team, i Invitation, tokenMAC []byte,
 	now time.Time) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO invitations (id, team_id, email, role, environment_id, token_mac, invited_by, created_ms, sent_ms, expires_ms)
+	_, err := tx.ExecContext(ctx, `INSERT INTO invitations (id, team_id, email, role, environment_id, token_mac,
+			invited_by, created_ms, sent_ms, expires_ms)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-		ON CONFLICT (id) DO UPDATE SET token_mac = excluded.token_mac, invited_by = excluded.invited_by, sent_ms = excluded.sent_ms,
-			expires_ms = excluded.expires_ms`,
+		ON CONFLICT (id) DO UPDATE SET token_mac = excluded.token_mac, invited_by = excluded.invited_by,
+			sent_ms = excluded.sent_ms, expires_ms = excluded.expires_ms`,
 		i.ID, team, i.Email, i.Role, sql.NullString{String: string(i.Environment), Valid: i.Environment != ""}, tokenMAC,
 		i.InvitedBy, i.CreatedMillis, i.SentMillis, i.ExpiresMillis)
 	if err != nil {
@@ -120,7 +122,8 @@ func acceptInvitation(ctx context.Context, tx *sql.Tx, invitationID, user string
 }
 
 func revokeInvitation(ctx context.Context, tx *sql.Tx, team id.Team, invitationID string, now time.Time) error {
-	_, err := tx.ExecContext(ctx, "UPDATE invitations SET token_mac = NULL, revoked_ms = $3 WHERE team_id = $1 AND id = $2",
+	_, err := tx.ExecContext(ctx,
+		"UPDATE invitations SET token_mac = NULL, revoked_ms = $3 WHERE team_id = $1 AND id = $2",
 		team, invitationID, clock.Millis(now))
 	if err != nil {
 		return fmt.Errorf("revoke the invitation: %w", err)

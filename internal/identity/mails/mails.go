@@ -1,5 +1,5 @@
-// Package mails sends plain-text mails through the operator's SMTP server, from a queue in the database. A mail is queued
-// in the transaction that causes it, so a slow mail server delays no request.
+// Package mails sends plain-text mails through the operator's SMTP server, from a queue in the database. A mail is
+// queued in the transaction that causes it, so a slow mail server delays no request.
 package mails
 
 import (

@@ -14,8 +14,8 @@ const countTimeout = 2 * time.Second
 // metrics are the capability's own metrics.
 type metrics struct {
 	queued prometheus.Collector
-	// attempts counts attempts by kind of mail and outcome: sent, failed (sent again later), refused (permanently), expired
-	// (given up).
+	// attempts counts attempts by kind of mail and outcome: sent, failed (sent again later), refused (permanently),
+	// expired (given up).
 	attempts *prometheus.CounterVec
 }
 

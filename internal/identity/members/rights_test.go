@@ -87,7 +87,8 @@ func TestCustomRoleRights(t *testing.T) {
 		_, _, foreign := f.Foreign(t)
 		role := func(team, permissions string) access.Role {
 			roleID := id.New(id.PrefixRole)
-			f.Exec(t, `INSERT INTO roles (id, team_id, name, description, permissions, created_ms, updated_ms) VALUES ($1, $2, $3, '', $4, 1, 1)`,
+			f.Exec(t, `INSERT INTO roles (id, team_id, name, description, permissions, created_ms, updated_ms)
+				VALUES ($1, $2, $3, '', $4, 1, 1)`,
 				roleID, team, "custom", permissions)
 			return access.Role(roleID)
 		}

@@ -394,7 +394,8 @@ func TestRoleLimits(t *testing.T) {
 		bob := f.Person(t, p.Team.ID, "bob@example.test")
 		for i := range members.MaxRoles {
 			roleID := id.New(id.PrefixRole)
-			f.Exec(t, `INSERT INTO roles (id, team_id, name, description, permissions, created_ms, updated_ms) VALUES ($1, $2, $3, '', '["team:read"]', 1, 1)`,
+			f.Exec(t, `INSERT INTO roles (id, team_id, name, description, permissions, created_ms, updated_ms)
+				VALUES ($1, $2, $3, '', '["team:read"]', 1, 1)`,
 				roleID, p.Team.ID, roleID)
 			if i < members.MaxBindings {
 				f.Bind(t, p.Team.ID, bob.ID, access.Role(roleID), "", nil)

@@ -14,8 +14,10 @@ import (
 
 // readManaged returns the bindings that a provider gave to a user, or to anybody where user is empty.
 func readManaged(ctx context.Context, q db.Querier, team id.Team, provider, user string) ([]Binding, error) {
-	rows, err := q.QueryContext(ctx, `SELECT id, principal_type, principal_id, role, COALESCE(environment_id, ''), created_ms FROM role_bindings
-		WHERE managed_by = $1 AND team_id = $2 AND ($3 = '' OR principal_type = 'user' AND principal_id = $3) ORDER BY id`, provider, team, user)
+	rows, err := q.QueryContext(ctx, `SELECT id, principal_type, principal_id, role, COALESCE(environment_id, ''),
+			created_ms FROM role_bindings
+		WHERE managed_by = $1 AND team_id = $2 AND ($3 = '' OR principal_type = 'user' AND principal_id = $3) ORDER BY id`,
+		provider, team, user)
 	if err != nil {
 		return nil, fmt.Errorf("read the roles of a provider: %w", err)
 	}
@@ -34,9 +36,10 @@ func readManaged(ctx context.Context, q db.Querier, team id.Team, provider, user
 
 // insertManaged stores a binding that a provider gives, and reports false where somebody gave it before.
 func insertManaged(ctx context.Context, tx *sql.Tx, team id.Team, provider string, b Binding) (bool, error) {
-	return db.Changed(tx.ExecContext(ctx, `INSERT INTO role_bindings (id, team_id, principal_type, principal_id, role, environment_id, created_ms,
-			expires_ms, managed_by)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, NULL, $8) ON CONFLICT DO NOTHING`, b.ID, team, b.PrincipalKind, b.PrincipalID, b.Role,
+	return db.Changed(tx.ExecContext(ctx, `INSERT INTO role_bindings (id, team_id, principal_type, principal_id, role,
+			environment_id, created_ms, expires_ms, managed_by)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, NULL, $8) ON CONFLICT DO NOTHING`,
+		b.ID, team, b.PrincipalKind, b.PrincipalID, b.Role,
 		sql.NullString{String: string(b.Environment), Valid: b.Environment != ""}, b.CreatedMillis, provider))
 }
 

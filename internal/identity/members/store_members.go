@@ -118,7 +118,8 @@ func AddMembership(ctx context.Context, tx *sql.Tx, team id.Team, user string, n
 }
 
 func insertBinding(ctx context.Context, tx *sql.Tx, team id.Team, b Binding) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO role_bindings (id, team_id, principal_type, principal_id, role, environment_id, created_ms, expires_ms)
+	_, err := tx.ExecContext(ctx, `INSERT INTO role_bindings (id, team_id, principal_type, principal_id, role,
+			environment_id, created_ms, expires_ms)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, b.ID, team, b.PrincipalKind, b.PrincipalID, b.Role,
 		sql.NullString{String: string(b.Environment), Valid: b.Environment != ""}, b.CreatedMillis, b.ExpiresMillis)
 	if err != nil {
@@ -134,7 +135,8 @@ func isMember(ctx context.Context, q db.Querier, team id.Team, user string) (boo
 	return db.Found("the membership", err)
 }
 
-const selectMembers = `SELECT u.id, u.email, m.created_ms, m.disabled_ms FROM memberships m JOIN users u ON u.id = m.user_id`
+const selectMembers = `SELECT u.id, u.email, m.created_ms, m.disabled_ms FROM memberships m
+	JOIN users u ON u.id = m.user_id`
 
 func readTeamMember(ctx context.Context, q db.Querier, team id.Team, user string,
 	now time.Time) (m Member, ok bool, err error) {

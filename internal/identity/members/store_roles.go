@@ -74,7 +74,8 @@ func insertRole(ctx context.Context, tx *sql.Tx, team id.Team, r Role) error {
 		return err
 	}
 	_, err = tx.ExecContext(ctx, `INSERT INTO roles (id, team_id, name, description, permissions, created_ms, updated_ms)
-		VALUES ($1, $2, $3, $4, $5, $6, $7)`, r.ID, team, r.Name, r.Description, permissions, r.CreatedMillis, r.UpdatedMillis)
+		VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		r.ID, team, r.Name, r.Description, permissions, r.CreatedMillis, r.UpdatedMillis)
 	if err != nil {
 		return fmt.Errorf("store the role: %w", err)
 	}
@@ -86,7 +87,8 @@ func updateRole(ctx context.Context, tx *sql.Tx, team id.Team, r Role) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE roles SET name = $3, description = $4, permissions = $5, updated_ms = $6 WHERE team_id = $1 AND id = $2`,
+	_, err = tx.ExecContext(ctx, `UPDATE roles SET name = $3, description = $4, permissions = $5, updated_ms = $6
+		WHERE team_id = $1 AND id = $2`,
 		team, r.ID, r.Name, r.Description, permissions, r.UpdatedMillis)
 	if err != nil {
 		return fmt.Errorf("store the role: %w", err)
@@ -113,7 +115,8 @@ func roleInUse(ctx context.Context, tx *sql.Tx, team id.Team, role access.Role, 
 	return db.Found("the role's bindings", err)
 }
 
-const selectBindings = `SELECT b.principal_type, b.principal_id, b.id, b.role, b.environment_id, b.created_ms, b.expires_ms, b.managed_by, r.name, r.permissions
+const selectBindings = `SELECT b.principal_type, b.principal_id, b.id, b.role, b.environment_id, b.created_ms,
+		b.expires_ms, b.managed_by, r.name, r.permissions
 	FROM role_bindings b LEFT JOIN roles r ON r.id = b.role AND r.team_id = b.team_id`
 
 // bindingsOf selects the team's bindings that have not expired.
@@ -191,7 +194,8 @@ func ForgetEnvironment(ctx context.Context, tx *sql.Tx, team id.Team, env id.Env
 
 // forgetExpired removes the bindings of a user that have expired, so that the same roles can be given again.
 func forgetExpired(ctx context.Context, tx *sql.Tx, team id.Team, user string, now time.Time) error {
-	_, err := tx.ExecContext(ctx, `DELETE FROM role_bindings WHERE principal_type = 'user' AND principal_id = $1 AND team_id = $2 AND expires_ms <= $3`,
+	_, err := tx.ExecContext(ctx, `DELETE FROM role_bindings WHERE principal_type = 'user' AND principal_id = $1
+		AND team_id = $2 AND expires_ms <= $3`,
 		user, team, clock.Millis(now))
 	if err != nil {
 		return fmt.Errorf("delete expired role bindings: %w", err)
@@ -205,7 +209,8 @@ func hasLastingOwner(ctx context.Context, tx *sql.Tx, team id.Team) (bool, error
 	var n int
 	err := tx.QueryRowContext(ctx, `SELECT 1 FROM role_bindings b
 		JOIN memberships m ON m.team_id = b.team_id AND m.user_id = b.principal_id AND m.disabled_ms IS NULL
-		WHERE b.team_id = $1 AND b.role = $2 AND b.principal_type = 'user' AND b.environment_id IS NULL AND b.expires_ms IS NULL AND b.managed_by IS NULL LIMIT 1`,
+		WHERE b.team_id = $1 AND b.role = $2 AND b.principal_type = 'user' AND b.environment_id IS NULL
+		AND b.expires_ms IS NULL AND b.managed_by IS NULL LIMIT 1`,
 		team, access.Owner).Scan(&n)
 	return db.Found("the owners", err)
 }

@@ -83,8 +83,8 @@ func readFamily(ctx context.Context, q db.Querier, familyMAC []byte, now time.Ti
 
 func insertSession(ctx context.Context, tx *sql.Tx, f family, familyMAC []byte, origin string) error {
 	v := f.session
-	_, err := tx.ExecContext(ctx, `INSERT INTO sessions (id, user_id, team_id, family_mac, token_mac, previous_mac, signed_in_from, ip,
-			user_agent, created_ms, auth_ms, used_ms, expires_ms, ended_ms, methods)
+	_, err := tx.ExecContext(ctx, `INSERT INTO sessions (id, user_id, team_id, family_mac, token_mac, previous_mac,
+			signed_in_from, ip, user_agent, created_ms, auth_ms, used_ms, expires_ms, ended_ms, methods)
 		VALUES ($1, $2, $3, $4, $5, NULL, $6, $7, $8, $9, $10, $11, $12, NULL, $13)`,
 		f.key.id, f.key.user.ID, f.key.team, familyMAC, f.tokenMAC, origin, v.IP, v.UserAgent, v.CreatedMillis, v.AuthMillis,
 		v.UsedMillis, v.expiresMillis, v.methods)
@@ -96,7 +96,8 @@ func insertSession(ctx context.Context, tx *sql.Tx, f family, familyMAC []byte, 
 
 // rotateSession replaces the token and reports whether it was still the one that works.
 func rotateSession(ctx context.Context, tx *sql.Tx, v Session, before, after []byte) (bool, error) {
-	return db.Changed(tx.ExecContext(ctx, `UPDATE sessions SET token_mac = $3, previous_mac = $2, ip = $4, user_agent = $5, used_ms = $6
+	return db.Changed(tx.ExecContext(ctx, `UPDATE sessions SET token_mac = $3, previous_mac = $2, ip = $4, user_agent = $5,
+			used_ms = $6
 		WHERE id = $1 AND token_mac = $2 AND ended_ms IS NULL`, v.ID, before, after, v.IP, v.UserAgent, v.UsedMillis))
 }
 
@@ -104,7 +105,8 @@ func rotateSession(ctx context.Context, tx *sql.Tx, v Session, before, after []b
 // parts. It reports whether the session had not been ended.
 func renewSession(ctx context.Context, tx *sql.Tx, sessionID string, familyMAC, tokenMAC []byte,
 	now time.Time) (bool, error) {
-	return db.Changed(tx.ExecContext(ctx, `UPDATE sessions SET auth_ms = $2, family_mac = $3, token_mac = $4, previous_mac = NULL
+	return db.Changed(tx.ExecContext(ctx, `UPDATE sessions SET auth_ms = $2, family_mac = $3, token_mac = $4,
+			previous_mac = NULL
 		WHERE id = $1 AND ended_ms IS NULL`, sessionID, clock.Millis(now), familyMAC, tokenMAC))
 }
 
@@ -117,7 +119,8 @@ func endSession(ctx context.Context, tx *sql.Tx, sessionID string, now time.Time
 // endSessions ends the sessions of a user, but for one where that is not empty, and returns how many it ended.
 func endSessions(ctx context.Context, tx *sql.Tx, user, but string, now time.Time) (int64, error) {
 	res, err := tx.ExecContext(ctx, `UPDATE sessions SET ended_ms = $1
-		WHERE ended_ms IS NULL AND expires_ms > $1 AND used_ms > $2 AND user_id = $3 AND id <> $4`, liveArgs(now, user, but)...)
+		WHERE ended_ms IS NULL AND expires_ms > $1 AND used_ms > $2 AND user_id = $3 AND id <> $4`,
+		liveArgs(now, user, but)...)
 	if err != nil {
 		return 0, fmt.Errorf("end sessions: %w", err)
 	}
@@ -137,7 +140,8 @@ func sweepSessions(ctx context.Context, d *db.DB, tx *sql.Tx, user string, now t
 		return fmt.Errorf("remove surplus sessions: %w", err)
 	}
 	old := "SELECT id FROM sessions WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT 10" + d.SkipLocked()
-	_, err = tx.ExecContext(ctx, "DELETE FROM sessions WHERE id IN ("+old+")", clock.Millis(now)) //nolint:gosec // the text is ours
+	_, err = tx.ExecContext(ctx,
+		"DELETE FROM sessions WHERE id IN ("+old+")", clock.Millis(now)) //nolint:gosec // the text is ours
 	if err != nil {
 		return fmt.Errorf("remove old sessions: %w", err)
 	}

@@ -39,9 +39,11 @@ func lockTOTP(ctx context.Context, tx *sql.Tx, user string) (t storedTOTP, ok bo
 // storeTOTP stores an enrolment that awaits its confirmation, in the place of one that did too, and reports false where
 // one is confirmed.
 func storeTOTP(ctx context.Context, tx *sql.Tx, user string, sealed []byte, nowMillis int64) (bool, error) {
-	return db.Changed(tx.ExecContext(ctx, `INSERT INTO user_totp (user_id, secret, created_ms, confirmed_ms, last_step, failures, blocked_ms)
+	return db.Changed(tx.ExecContext(ctx, `INSERT INTO user_totp (user_id, secret, created_ms, confirmed_ms, last_step,
+			failures, blocked_ms)
 		VALUES ($1, $2, $3, NULL, 0, 0, 0)
-		ON CONFLICT (user_id) DO UPDATE SET secret = excluded.secret, created_ms = excluded.created_ms, last_step = 0, failures = 0, blocked_ms = 0
+		ON CONFLICT (user_id) DO UPDATE SET secret = excluded.secret, created_ms = excluded.created_ms, last_step = 0,
+		failures = 0, blocked_ms = 0
 		WHERE user_totp.confirmed_ms IS NULL`, user, sealed, nowMillis))
 }
 

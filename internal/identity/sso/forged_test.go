@@ -119,7 +119,8 @@ func TestForgedTokens(t *testing.T) {
 			"userinfo with an address that is there twice": {func(b *testkit.Behaviour) {
 				without("email")(b)
 				b.Handlers = map[string]http.HandlerFunc{"/userinfo": func(w http.ResponseWriter, _ *http.Request) {
-					_, _ = w.Write([]byte(`{"sub":"person-1","email":"ada@example.test","email":"grace@example.test","email_verified":true}`)) // the test fails
+					_, _ = w.Write([]byte(`{"sub":"person-1","email":"ada@example.test","email":"grace@example.test",` +
+						`"email_verified":true}`)) // the test fails
 				}}
 			}, "not the JSON"},
 			"userinfo behind a redirect": {func(b *testkit.Behaviour) {

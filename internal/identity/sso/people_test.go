@@ -82,7 +82,8 @@ func TestGroupsBecomeRoles(t *testing.T) {
 // bind gives a role as a person would.
 func (f fixture) bind(t *testing.T, user string, role access.Role) {
 	t.Helper()
-	_, err := f.store.DB.Write().ExecContext(t.Context(), `INSERT INTO role_bindings (id, team_id, principal_type, principal_id, role, created_ms)
+	_, err := f.store.DB.Write().ExecContext(t.Context(), `INSERT INTO role_bindings (id, team_id, principal_type,
+			principal_id, role, created_ms)
 		VALUES ('rbd_00000000000000000000000000', $1, 'user', $2, $3, 1)`, f.owner.Team, user, role)
 	require.NoError(t, err)
 }

@@ -30,8 +30,8 @@ func secretAD(providerID string) secretbox.AD {
 	return secretbox.AD{Table: table, Column: columnSecret, RowID: providerID}
 }
 
-const columns = `id, team_id, name, issuer, client_id, client_secret, scopes, groups_claim, role_mappings, allowed_domains, just_in_time,
-	link_existing, enabled, created_ms, updated_ms`
+const columns = `id, team_id, name, issuer, client_id, client_secret, scopes, groups_claim, role_mappings,
+	allowed_domains, just_in_time, link_existing, enabled, created_ms, updated_ms`
 
 func scan(row interface{ Scan(...any) error }) (p Provider, err error) {
 	var scopes, mappings, domains string
@@ -138,8 +138,9 @@ func updateProvider(ctx context.Context, tx *sql.Tx, p Provider) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE sso_providers SET name = $3, issuer = $4, client_id = $5, client_secret = $6, scopes = $7, groups_claim = $8,
-			role_mappings = $9, allowed_domains = $10, just_in_time = $11, link_existing = $12, enabled = $13, created_ms = $14, updated_ms = $15
+	_, err = tx.ExecContext(ctx, `UPDATE sso_providers SET name = $3, issuer = $4, client_id = $5, client_secret = $6,
+			scopes = $7, groups_claim = $8, role_mappings = $9, allowed_domains = $10, just_in_time = $11, link_existing = $12,
+		enabled = $13, created_ms = $14, updated_ms = $15
 		WHERE id = $1 AND team_id = $2`, values...)
 	if err != nil {
 		return fmt.Errorf("store the identity provider: %w", err)
@@ -167,7 +168,8 @@ type signIn struct {
 func (s *Service) insertSignIn(ctx context.Context, v signIn, now time.Time) error {
 	return s.db.Tx(ctx, func(tx *sql.Tx) error {
 		old := "SELECT state_hash FROM sso_sign_ins WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT 10" + s.db.SkipLocked()
-		_, err := tx.ExecContext(ctx, "DELETE FROM sso_sign_ins WHERE state_hash IN ("+old+")", clock.Millis(now)) //nolint:gosec // the text is ours
+		_, err := tx.ExecContext(ctx,
+			"DELETE FROM sso_sign_ins WHERE state_hash IN ("+old+")", clock.Millis(now)) //nolint:gosec // the text is ours
 		if err != nil {
 			return fmt.Errorf("remove old sign-ins: %w", err)
 		}
@@ -196,7 +198,8 @@ func (s *Service) useSignIn(ctx context.Context, v signIn, now time.Time) (retur
 	}
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		ok = true
-		err := tx.QueryRowContext(ctx, `DELETE FROM sso_sign_ins WHERE state_hash = $1 AND browser_hash = $2 AND provider_id = $3 AND expires_ms > $4
+		err := tx.QueryRowContext(ctx, `DELETE FROM sso_sign_ins WHERE state_hash = $1 AND browser_hash = $2
+			AND provider_id = $3 AND expires_ms > $4
 			RETURNING return_to`, v.stateHash, v.browserHash, v.provider, clock.Millis(now)).Scan(&returnTo)
 		if errors.Is(err, sql.ErrNoRows) {
 			ok = false

@@ -175,7 +175,8 @@ func TestDeleteRacesWithOthers(t *testing.T) {
 			var all sync.WaitGroup
 			all.Go(func() {
 				made = f.Store.DB.Tx(t.Context(), func(tx *sql.Tx) error {
-					_, err := tx.ExecContext(t.Context(), `INSERT INTO api_keys (id, lookup_id, team_id, environment_id, name, secret_mac,
+					_, err := tx.ExecContext(t.Context(), `INSERT INTO api_keys (id, lookup_id, team_id, environment_id, name,
+						secret_mac,
 						last_four, created_by, created_ms, expires_ms) VALUES ($1, $1, $2, $3, 'x', $4, 'xxxx', $5, 1, 2)`, key, e.Team,
 						e.ID, []byte{1}, actor.ID)
 					if err != nil {

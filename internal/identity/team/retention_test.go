@@ -62,7 +62,8 @@ func TestRetention(t *testing.T) {
 		keeps(t, f, env, 30, 90)
 		require.Equal(t, []string{"environment.update", "environment.update", "environment.update", "environment.update"},
 			f.Actions(t)[before:])
-		require.JSONEq(t, `{"payload_retention_days":{"before":null,"after":7},"event_retention_days":{"before":null,"after":14}}`, f.Trail(t)[before].Changes)
+		require.JSONEq(t, `{"payload_retention_days":{"before":null,"after":7},"event_retention_days":{"before":null,`+
+			`"after":14}}`, f.Trail(t)[before].Changes)
 		require.JSONEq(t, `{"event_retention_days":{"before":14,"after":null}}`, f.Trail(t)[before+3].Changes)
 
 		made, err := f.Team.CreateEnvironment(t.Context(), actor, team.NewEnvironment{Name: "brief", Type: team.Test,

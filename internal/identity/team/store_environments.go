@@ -87,7 +87,8 @@ func queryEnvironments(ctx context.Context, q db.Querier, w *db.Where, tail stri
 }
 
 func insertEnvironment(ctx context.Context, tx *sql.Tx, e Environment) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO environments (id, team_id, name, type, payload_retention_days, event_retention_days, created_ms)
+	_, err := tx.ExecContext(ctx, `INSERT INTO environments (id, team_id, name, type, payload_retention_days,
+			event_retention_days, created_ms)
 		VALUES ($1, $2, $3, $4, $5, $6, $7)`, e.ID, e.Team, e.Name, e.Type, e.PayloadDays, e.EventDays, e.CreatedMillis)
 	if err != nil {
 		return fmt.Errorf("store the environment: %w", err)
@@ -99,7 +100,8 @@ func updateEnvironment(ctx context.Context, tx *sql.Tx, team id.Team, env id.Env
 	_, err := tx.ExecContext(ctx, `UPDATE environments SET name = COALESCE($3, name),
 		payload_retention_days = CASE WHEN CAST($4 AS boolean) THEN CAST($5 AS bigint) ELSE payload_retention_days END,
 		event_retention_days = CASE WHEN CAST($6 AS boolean) THEN CAST($7 AS bigint) ELSE event_retention_days END
-		WHERE id = $1 AND team_id = $2 AND deleted_ms IS NULL`, env, team, c.Name, c.PayloadSet, c.PayloadDays, c.EventSet, c.EventDays)
+		WHERE id = $1 AND team_id = $2 AND deleted_ms IS NULL`,
+		env, team, c.Name, c.PayloadSet, c.PayloadDays, c.EventSet, c.EventDays)
 	return err
 }
 

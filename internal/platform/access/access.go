@@ -33,8 +33,8 @@ func Routes() []Route { return []Route{RouteWebhooks, RouteEvents, RouteEventsWr
 // Schema returns the schema with the routes, for the API.
 func (Route) Schema(oas.Registry) *oas.Schema { return oas.Enum(Routes()) }
 
-// Permissions returns the permissions that a user needs for all operations that the route opens to an API key. A user who
-// opens the route to a key gives these away.
+// Permissions returns the permissions that a user needs for all operations that the route opens to an API key. A user
+// who opens the route to a key gives these away.
 func (r Route) Permissions() []Permission {
 	return selected(func(i PermissionInfo) bool { return slices.Contains(i.Routes, r) })
 }

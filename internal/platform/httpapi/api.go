@@ -71,7 +71,8 @@ type KeyUses interface {
 const introduction = "Sallyport receives the webhooks of providers, verifies and stores them, and forwards them, " +
 	"signed " +
 	"and with retries, to your subscriptions.\n\n" +
-	"**Authentication.** Send an API key as `API-Key`. A key belongs to one environment. Or send a user's access token as " +
+	"**Authentication.** Send an API key as `API-Key`. A key belongs to one environment. Or send a user's access token " +
+	"as " +
 	"`Authorization: Bearer <token>`, with the environment as `Environment-Id` where an operation works on one.\n\n" +
 	"**Errors.** Every error has the form `{\"error\": {\"code\": \"…\", \"message\": \"…\"}}`. Programs use the code, " +
 	"which is " +

@@ -54,8 +54,8 @@ func (e *wireError) GetStatus() int { return e.status }
 // Error returns the message.
 func (e *wireError) Error() string { return e.Err.Message }
 
-// resolveError returns the error that the client sees. An error that is not an *apperr.Error becomes a fixed 500, or 503 if
-// the database is unavailable; its text is only logged.
+// resolveError returns the error that the client sees. An error that is not an *apperr.Error becomes a fixed 500, or
+// 503 if the database is unavailable; its text is only logged.
 func resolveError(err error) *apperr.Error {
 	var e *apperr.Error
 	switch {

@@ -21,8 +21,8 @@ func (BodyEncoding) Schema(oas.Registry) *oas.Schema {
 	return oas.Enum([]BodyEncoding{asText, asBase64})
 }
 
-// ShowBody returns a body as text if it is UTF-8 and in base64 otherwise. It omits an incomplete character at the end of
-// a truncated body.
+// ShowBody returns a body as text if it is UTF-8 and in base64 otherwise. It omits an incomplete character at the end
+// of a truncated body.
 func ShowBody(body []byte, truncated bool) (text string, encoding BodyEncoding) {
 	whole := body
 	if truncated {

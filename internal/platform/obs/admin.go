@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// AdminHandler serves metrics, profiles and the health of the process with its reasons. It is for operators and requires
-// no credential, so its listener must not be reachable by others.
+// AdminHandler serves metrics, profiles and the health of the process with its reasons. It is for operators and
+// requires no credential, so its listener must not be reachable by others.
 func AdminHandler(metrics prometheus.Gatherer, ready func(context.Context) error) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))

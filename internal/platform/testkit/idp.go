@@ -22,8 +22,8 @@ import (
 	"sallyport/internal/platform/testkit/await"
 )
 
-// IdP is an OpenID provider that signs every visitor in as Person, and misbehaves where a test wants it to. It checks what a
-// correct provider checks: client and secret, redirect URI, PKCE, and that each code is used once.
+// IdP is an OpenID provider that signs every visitor in as Person, and misbehaves where a test wants it to. It checks
+// what a correct provider checks: client and secret, redirect URI, PKCE, and that each code is used once.
 type IdP struct {
 	URL string
 	// ClientID and ClientSecret are those of the one client.

@@ -23,7 +23,8 @@ func (h *handlers) mountSessions(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "login", Method: http.MethodPost, Path: "/team/login", Tag: tag, Status: http.StatusOK, Public: true,
 		Summary: "Sign in",
-		Description: "Exchanges an e-mail address and a password for an access token and starts a session, which the cookie " +
+		Description: "Exchanges an e-mail address and a password for an access token and starts a session, which the " +
+			"cookie " +
 			"`" + refreshCookie + "` continues. A wrong address and a wrong password get the same response. After several " +
 			"failures for an account or from an address, each further attempt has to wait, at most 30 seconds.\n\n" +
 			"If the user has an authenticator app, the right password without a code is `totp_required`; then send the " +

@@ -1,7 +1,7 @@
 // Package pgserver gives tests a PostgreSQL server where one is installed and none is named. The first process to join
 // starts it; all later ones, of the same user, share it. A keeper process of its own stops the server and deletes its
-// data soon after the last process that joined has ended, even if it was killed: each holds a file lock, which the operating
-// system releases.
+// data soon after the last process that joined has ended, even if it was killed: each holds a file lock, which the
+// operating system releases.
 //
 // The folder of the server holds:
 //

@@ -139,7 +139,8 @@ func handshakeRoute(method, why string) httpapi.Route {
 		ID: "answer-webhook-handshake-" + strings.ToLower(method), Method: method, Path: "/webhook/{connection}",
 		Tag: "Inbound", Summary: "Respond to a provider's handshake by " + method,
 		Description: why + " The definition of the connection's provider describes the response. Handshakes are not " +
-			"stored, and no handshake can make the service sign content that could pass as an event. If the provider's definition " +
+			"stored, and no handshake can make the service sign content that could pass as an event. If the provider's " +
+			"definition " +
 			"has no such handshake, the status code is 405.",
 		Parameters: pathParameters(),
 		Responses: map[string]httpapi.Response{

@@ -43,7 +43,8 @@ func mount(api *httpapi.API, svc *replays.Service) {
 			"`to_subscription_id` it sends the events to that subscription alone, including events received before the " +
 			"subscription was created, if the subscription matches them.\n\n" +
 			"New events take priority over the job. The job continues after a restart. An environment can have " +
-			strconv.Itoa(replays.MaxUnfinished) + " unfinished jobs. A finished job is kept for 30 days. With `dry_run` no job " +
+			strconv.Itoa(replays.MaxUnfinished) +
+			" unfinished jobs. A finished job is kept for 30 days. With `dry_run` no job " +
 			"is created: the response has the status code 200 and counts what a job would do.",
 	}), h.create)
 	httpapi.RegisterList(api, op(httpapi.Operation{
