@@ -25,7 +25,7 @@ func golden(t *testing.T, got []byte, path ...string) {
 	}
 	want, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.Equal(t, string(want), string(got), "run go test ./internal/app -update, and read the difference")
+	require.Equal(t, string(want), string(got), "run go test ./internal/reference -update, and read the difference")
 }
 
 // The published document is the one the code would write, so that a change to the API is seen in review. That it is

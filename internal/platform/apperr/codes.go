@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Code is an error code of the API. The set is closed: codes() lists it.
+// Code is an error code of the API. The set is closed: Codes lists it.
 type Code string
 
 // The codes of the API.
