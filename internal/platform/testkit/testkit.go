@@ -39,7 +39,9 @@ func Each(t *testing.T, fn func(t *testing.T, s Store)) {
 	})
 }
 
-// EachURL is Each without opening the database. On SQLite databaseURL is empty, and dir holds the database.
+// EachURL is Each without opening the database, for tests of whole servers. On SQLite databaseURL is empty, and dir holds
+// the database. On PostgreSQL these tests run only with those that take minutes: what differs between the engines is in
+// the stores, whose tests always run on both.
 func EachURL(t *testing.T, fn func(t *testing.T, databaseURL, dir string)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
@@ -50,6 +52,7 @@ func EachURL(t *testing.T, fn func(t *testing.T, databaseURL, dir string)) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
+		NeedLong(t)
 		fn(t, NewPostgres(t), t.TempDir())
 	})
 }
