@@ -18,7 +18,7 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// SkipReason is the reason why a bulk replay skips a delivery or an event. skipReasons lists all of them.
+// SkipReason is the reason why a bulk replay skips a delivery or an event.
 type SkipReason string
 
 // The reasons. The first three concern a delivery, SkipNotFailed a delivery or an event, the others an event.
@@ -40,12 +40,6 @@ const (
 	// SkipNoDelivery: no subscription matched the event when it was received.
 	SkipNoDelivery SkipReason = "no_delivery"
 )
-
-// skipReasons returns every reason.
-func skipReasons() []SkipReason {
-	return []SkipReason{SkipInFlight, SkipSubscriptionDeleted, SkipNotMatched, SkipNotFailed, SkipPayloadExpired,
-		SkipDuplicate, SkipControl, SkipNoDelivery}
-}
 
 // Bulk is a part of a bulk replay: events of one environment, and which of their deliveries to start again.
 type Bulk struct {

@@ -149,10 +149,7 @@ func (in *listInput) Check(_ context.Context, v *apperr.Violations) {
 }
 
 func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]connections.Connection, error) {
-	f := connections.Filter{ProviderConfigKeys: in.Provider, Prefix: in.Q}
-	for _, s := range in.Status {
-		f.Statuses = append(f.Statuses, connections.Status(s))
-	}
+	f := connections.Filter{ProviderConfigKeys: in.Provider, Prefix: in.Q, Statuses: in.Status}
 	return h.svc.List(ctx, access.From(ctx).View(), f, p)
 }
 

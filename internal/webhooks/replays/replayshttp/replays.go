@@ -111,11 +111,7 @@ type listInput struct {
 }
 
 func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]replays.Replay, error) {
-	var filter replays.ListFilter
-	for _, s := range in.Status {
-		filter.Statuses = append(filter.Statuses, replays.Status(s))
-	}
-	return h.svc.List(ctx, access.From(ctx).View(), filter, p)
+	return h.svc.List(ctx, access.From(ctx).View(), replays.ListFilter{Statuses: in.Status}, p)
 }
 
 func viewListed(_ context.Context, r *replays.Replay) replay { return viewReplay(r) }
