@@ -76,6 +76,8 @@ type Key struct {
 	PreviousEndsMillis *int64
 	// LastUsed is the last use that was written down; nil for none.
 	LastUsed *KeyUse
+	// grantsVersion increases with every change of the key or its grants.
+	grantsVersion int64
 }
 
 // KeyUse is one use of a key.
@@ -187,7 +189,7 @@ func (s *Service) CreateKey(ctx context.Context, actor access.Principal, n NewKe
 		for i := range grants {
 			grants[i].ID = id.New(id.PrefixGrant)
 		}
-		if err := insertGrants(ctx, tx, k.ID, grants, k.CreatedMillis); err != nil {
+		if err := insertGrants(ctx, s.db, tx, k.ID, grants, k.CreatedMillis); err != nil {
 			return err
 		}
 		k.Grants, k.GrantCount = grants[:min(len(grants), ShownGrants)], len(grants)

@@ -85,7 +85,7 @@ func (s *Service) changeKey(ctx context.Context, actor access.Principal, keyID, 
 			return err
 		}
 		next.UpdatedMillis = clock.Millis(now)
-		if err := updateKey(ctx, tx, team, next); err != nil {
+		if err := updateKey(ctx, tx, team, before, next); err != nil {
 			return err
 		}
 		if after, _, err = readKey(ctx, tx, team, keyID); err != nil {

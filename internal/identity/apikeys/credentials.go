@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -69,6 +70,9 @@ func (c *credential) check(ip string, nowMillis int64) error {
 	return nil
 }
 
+// The queries of a credential run for every request with a key that is not cached, and join a key with up to MaxGrants
+// grants. They scan by hand, with one set of destinations for all rows.
+//
 //nolint:gosec // names of columns, no credentials
 const credentialColumns = `k.id, k.name, k.team_id, k.environment_id, k.secret_mac, k.previous_mac, k.previous_ends_ms,
 	k.expires_ms, k.disabled_ms, k.revoked_ms, k.source_cidrs, k.grants_version, k.rate_per_second, k.rate_burst`
@@ -78,7 +82,38 @@ func (c *credential) targets(sources *sql.NullString, rate *storedRate) []any {
 		&c.disabledMillis, &c.revokedMillis, sources, &c.version, &rate.perSecond, &rate.burst}
 }
 
-const selectKey = `SELECT ` + credentialColumns + `, ` + grantColumns + ` FROM api_keys k `
+func (c *credential) setSources(text sql.NullString) (err error) {
+	if text.Valid {
+		c.sources, err = decodeSources(text.String)
+	}
+	return err
+}
+
+const credentialGrantColumns = "g.id, g.effect, g.routes, g.connections, g.not_after_ms"
+
+// storedGrant is a row of credentialGrantColumns, which is null where the join found none.
+type storedGrant struct {
+	id, effect, routes, connections sql.NullString
+	notAfter                        *int64
+}
+
+func (s *storedGrant) targets() []any {
+	return []any{&s.id, &s.effect, &s.routes, &s.connections, &s.notAfter}
+}
+
+func (s *storedGrant) grant() (Grant, error) {
+	g := Grant{ID: s.id.String, Effect: Effect(s.effect.String), NotAfterMillis: s.notAfter}
+	err := json.Unmarshal([]byte(s.routes.String), &g.Routes)
+	if err == nil && s.connections.Valid {
+		g.Connections, err = decodeConnections(s.connections.String)
+	}
+	if err != nil {
+		return Grant{}, fmt.Errorf("decode grant %s: %w", g.ID, err)
+	}
+	return g, nil
+}
+
+const selectKey = `SELECT ` + credentialColumns + `, ` + credentialGrantColumns + ` FROM api_keys k `
 
 const keyByLookup = "LEFT JOIN api_key_grants g ON g.api_key_id = k.id AND (k.secret_mac = $2 OR k.previous_mac = " +
 	"$2) WHERE k.lookup_id = $1"
@@ -105,12 +140,14 @@ func queryCredential(ctx context.Context, q db.Querier, joined string, nowMillis
 	var sources sql.NullString
 	var rate storedRate
 	var grants []Grant
+	var s storedGrant
+	var targets []any
 	err = db.Each(rows, func(r *sql.Rows) error {
 		if c == nil {
 			c = &credential{}
+			targets = append(c.targets(&sources, &rate), s.targets()...)
 		}
-		var s storedGrant
-		if err := r.Scan(append(c.targets(&sources, &rate), s.targets()...)...); err != nil || !s.id.Valid {
+		if err := r.Scan(targets...); err != nil || !s.id.Valid {
 			return err
 		}
 		g, err := s.grant()
@@ -119,7 +156,7 @@ func queryCredential(ctx context.Context, q db.Querier, joined string, nowMillis
 		return err
 	})
 	if err == nil && c != nil {
-		c.sources, err = decodeSources(sources)
+		err = c.setSources(sources)
 		c.rate = rate.limit()
 		c.opened, c.openedUntil = openGrants(grants, nowMillis)
 		c.grants = len(grants)
@@ -144,7 +181,7 @@ func readAgain(ctx context.Context, q db.Querier, before *credential) (*credenti
 	if c.id == "" || c.version != before.version {
 		return nil, nil //nolint:nilnil // the caller reads all of it
 	}
-	if c.sources, err = decodeSources(sources); err != nil {
+	if err := c.setSources(sources); err != nil {
 		return nil, err
 	}
 	c.rate = rate.limit()

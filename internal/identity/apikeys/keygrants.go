@@ -55,7 +55,7 @@ func (s *Service) AddGrant(ctx context.Context, actor access.Principal, keyID st
 		if err := checkGrantable(actor, k.Environment, []Grant{g}); err != nil {
 			return k, false, nil, err
 		}
-		err := insertGrants(ctx, tx, keyID, []Grant{g}, clock.Millis(now))
+		err := insertGrants(ctx, s.db, tx, keyID, []Grant{g}, clock.Millis(now))
 		return k, true, audit.State{"grant": auditGrant(g)}, err
 	})
 	return g, err

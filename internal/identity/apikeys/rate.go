@@ -1,7 +1,6 @@
 package apikeys
 
 import (
-	"database/sql"
 	"fmt"
 
 	"sallyport/internal/identity/audit"
@@ -33,22 +32,21 @@ func sameRate(a, b *ratelimit.Limit) bool {
 
 // storedRate is a key's limit as the columns hold it.
 type storedRate struct {
-	perSecond, burst sql.NullInt64
+	perSecond, burst *int64
 }
 
 func storeRate(l *ratelimit.Limit) storedRate {
 	if l == nil {
 		return storedRate{}
 	}
-	return storedRate{perSecond: sql.NullInt64{Int64: l.PerSecond, Valid: true}, burst: sql.NullInt64{Int64: l.Burst,
-		Valid: true}}
+	return storedRate{perSecond: &l.PerSecond, burst: &l.Burst}
 }
 
 func (r storedRate) limit() *ratelimit.Limit {
-	if !r.perSecond.Valid || !r.burst.Valid {
+	if r.perSecond == nil || r.burst == nil {
 		return nil
 	}
-	return &ratelimit.Limit{PerSecond: r.perSecond.Int64, Burst: r.burst.Int64}
+	return &ratelimit.Limit{PerSecond: *r.perSecond, Burst: *r.burst}
 }
 
 // auditRate is a limit as the trail shows it.

@@ -1,7 +1,6 @@
 package apikeys
 
 import (
-	"database/sql"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -50,19 +49,14 @@ func mayComeFrom(networks []netip.Prefix, ip string) bool {
 	return known && clientaddr.In(address, networks)
 }
 
-func encodeSources(networks []netip.Prefix) sql.NullString {
-	if networks == nil {
-		return sql.NullString{}
-	}
-	return sql.NullString{Valid: true, String: strings.Join(sourceTexts(networks), " ")}
+func encodeSources(networks []netip.Prefix) (string, error) {
+	return strings.Join(sourceTexts(networks), " "), nil
 }
 
-func decodeSources(text sql.NullString) ([]netip.Prefix, error) {
-	if !text.Valid {
-		return nil, nil
-	}
-	list := []netip.Prefix{} // not nil, which stands for all
-	for part := range strings.FieldsSeq(text.String) {
+// decodeSources reads what encodeSources wrote. The result is not nil, which would stand for all networks.
+func decodeSources(text string) ([]netip.Prefix, error) {
+	list := []netip.Prefix{}
+	for part := range strings.FieldsSeq(text) {
 		network, err := clientaddr.ParseNetwork(part)
 		if err != nil {
 			return nil, fmt.Errorf("decode a network: %w", err)

@@ -3,9 +3,11 @@ package apikeys
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
-	"strconv"
+	"net/netip"
+	"slices"
 
 	"sallyport/internal/identity/team"
 	"sallyport/internal/platform/db"
@@ -13,28 +15,70 @@ import (
 	"sallyport/internal/platform/page"
 )
 
+// keyRow is a stored key.
+type keyRow struct {
+	Key // without Prefix, UpdatedMillis, Grants, Rate and LastUsed, which follow from the fields below
+	// lookup is the part of the key's text that finds it.
+	lookup string
+	// updatedMillis is nil for a key that was never changed.
+	updatedMillis *int64
+	rate          storedRate
+	lastUse       storedUse
+}
+
+// keyColumns binds the columns of a key. Those of its secrets are bound where they are written, and read by the queries
+// of credentials.go alone.
+func keyColumns(r *keyRow) db.Columns {
+	return db.Columns{
+		db.Col("id", &r.ID),
+		db.Col("lookup_id", &r.lookup),
+		db.Col("environment_id", &r.Environment),
+		db.Col("name", &r.Name),
+		db.Col("last_four", &r.LastFour),
+		db.Col("created_ms", &r.CreatedMillis),
+		db.Col("updated_ms", &r.updatedMillis),
+		db.Col("expires_ms", &r.ExpiresMillis),
+		db.Col("disabled_ms", &r.DisabledMillis),
+		db.Col("revoked_ms", &r.RevokedMillis),
+		db.Col("previous_ends_ms", &r.PreviousEndsMillis),
+		db.Col("source_cidrs", nullList[netip.Prefix]{&r.SourceCIDRs, encodeSources, decodeSources}),
+		db.Col("rate_per_second", &r.rate.perSecond),
+		db.Col("rate_burst", &r.rate.burst),
+		db.Col("grants_version", &r.grantsVersion),
+	}
+}
+
+// shownColumns binds what is read of a key: its columns, its last use and the number of its grants.
+func shownColumns(r *keyRow) db.Columns {
+	return slices.Concat(keyColumns(r), useColumns(&r.lastUse), db.Columns{
+		db.Col("(SELECT COUNT(*) FROM api_key_grants g WHERE g.api_key_id = api_keys.id)", &r.GrantCount)})
+}
+
+// key returns the key whose environment has the type.
+func (r *keyRow) key(mode team.EnvironmentType) Key {
+	k := r.Key
+	k.Prefix, k.Rate, k.LastUsed = keyPrefix(mode, r.lookup), r.rate.limit(), r.lastUse.use()
+	k.UpdatedMillis = k.CreatedMillis
+	if r.updatedMillis != nil {
+		k.UpdatedMillis = *r.updatedMillis
+	}
+	return k
+}
+
 func insertKey(ctx context.Context, tx *sql.Tx, team id.Team, k Key, text keyText, mac []byte, createdBy string) error {
-	rate := storeRate(k.Rate)
-	_, err := tx.ExecContext(ctx, `INSERT INTO api_keys (id, lookup_id, team_id, environment_id, name, secret_mac,
-			last_four, created_by, created_ms, expires_ms, revoked_ms, source_cidrs, rate_per_second, rate_burst)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, NULL, $11, $12, $13)`,
-		k.ID, text.lookup(), team, k.Environment, k.Name, mac, k.LastFour, createdBy, k.CreatedMillis, k.ExpiresMillis,
-		encodeSources(k.SourceCIDRs), rate.perSecond, rate.burst)
+	r := keyRow{Key: k, lookup: text.lookup(), rate: storeRate(k.Rate)}
+	_, err := db.Insert(ctx, tx, "INSERT INTO api_keys", append(keyColumns(&r), db.Col("team_id", &team),
+		db.Col("secret_mac", &mac), db.Col("created_by", &createdBy)), "")
 	if err != nil {
 		return fmt.Errorf("store the API key: %w", err)
 	}
 	return nil
 }
 
-const selectKeys = `SELECT k.id, k.lookup_id, k.environment_id, k.name, k.last_four, k.created_ms,
-		COALESCE(k.updated_ms, k.created_ms),
-		k.expires_ms, k.disabled_ms, k.revoked_ms, k.previous_ends_ms, k.source_cidrs, k.rate_per_second, k.rate_burst,
-		k.last_used_ms, k.last_used_ip, k.last_used_agent, k.last_used_route,
-		(SELECT COUNT(*) FROM api_key_grants g WHERE g.api_key_id = k.id)
-	FROM api_keys k WHERE k.team_id = $1`
+func keysOf(team id.Team) *db.Where { return new(db.Where).And("team_id = ?", string(team)) }
 
-func readKey(ctx context.Context, q db.Querier, teamID id.Team, keyID string) (Key, bool, error) {
-	keys, err := queryKeys(ctx, q, teamID, selectKeys+" AND k.id = $2", teamID, keyID)
+func readKey(ctx context.Context, q db.Querier, team id.Team, keyID string) (Key, bool, error) {
+	keys, err := queryKeys(ctx, q, team, keysOf(team).And("id = ?", keyID), "")
 	if err != nil || len(keys) == 0 {
 		return Key{}, false, err
 	}
@@ -55,74 +99,37 @@ func lockKey(ctx context.Context, tx *sql.Tx, team id.Team, keyID, lock string) 
 	return true, nil
 }
 
-func listKeys(ctx context.Context, q db.Querier, teamID id.Team, environments []id.Environment,
+func listKeys(ctx context.Context, q db.Querier, team id.Team, environments []id.Environment,
 	r page.Request) ([]Key, error) {
-	text, args := selectKeys, []any{teamID}
-	if len(environments) > 0 {
-		text += " AND k.environment_id IN " + db.In(len(args)+1, len(environments))
-		for _, e := range environments {
-			args = append(args, e)
-		}
-	}
-	if r.After != "" {
-		args = append(args, r.After)
-		text += " AND k.id " + r.Compare() + " $" + strconv.Itoa(len(args))
-	}
-	args = append(args, r.Fetch())
-	text += " ORDER BY k.id " + r.Direction() + " LIMIT $" + strconv.Itoa(len(args))
-	return queryKeys(ctx, q, teamID, text, args...)
+	w := db.AnyOf(keysOf(team), "environment_id", environments)
+	return queryKeys(ctx, q, team, w, w.Page("id", r))
 }
 
-func queryKeys(ctx context.Context, q db.Querier, teamID id.Team, text string, args ...any) ([]Key, error) {
+func queryKeys(ctx context.Context, q db.Querier, teamID id.Team, w *db.Where, tail string) ([]Key, error) {
 	types, err := team.ReadTypes(ctx, q, teamID)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := q.QueryContext(ctx, text, args...)
+	rows, err := db.All(ctx, q, shownColumns, "FROM api_keys", w, tail)
 	if err != nil {
 		return nil, fmt.Errorf("read API keys: %w", err)
 	}
-	var keys []Key
-	err = db.Each(rows, func(r *sql.Rows) error {
-		k, err := scanKey(r, types)
-		keys = append(keys, k)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read API keys: %w", err)
+	keys := make([]Key, len(rows))
+	for i := range rows {
+		keys[i] = rows[i].key(types[rows[i].Environment])
 	}
 	return keys, addGrants(ctx, q, keys)
 }
 
-func scanKey(r *sql.Rows, types map[id.Environment]team.EnvironmentType) (Key, error) {
-	var k Key
-	var lookup string
-	var sources, ip, agent, route sql.NullString
-	var rate storedRate
-	var used *int64
-	if err := r.Scan(&k.ID, &lookup, &k.Environment, &k.Name, &k.LastFour, &k.CreatedMillis, &k.UpdatedMillis,
-		&k.ExpiresMillis, &k.DisabledMillis, &k.RevokedMillis, &k.PreviousEndsMillis, &sources, &rate.perSecond, &rate.burst,
-		&used, &ip, &agent, &route, &k.GrantCount); err != nil {
-		return k, err
+// updateKey writes what differs of a locked key from before. Whoever holds its grants compiled has to read them again.
+func updateKey(ctx context.Context, tx *sql.Tx, team id.Team, before, after Key) error {
+	after.grantsVersion++
+	then := keyRow{Key: before, updatedMillis: &before.UpdatedMillis, rate: storeRate(before.Rate)}
+	now := keyRow{Key: after, updatedMillis: &after.UpdatedMillis, rate: storeRate(after.Rate)}
+	changed, err := keyColumns(&now).Changed(keyColumns(&then))
+	if err == nil {
+		_, err = db.Update(ctx, tx, "UPDATE api_keys", changed, keysOf(team).And("id = ?", after.ID))
 	}
-	k.Prefix, k.Rate = keyPrefix(types[k.Environment], lookup), rate.limit()
-	if used != nil {
-		k.LastUsed = &KeyUse{AtMillis: *used, IP: ip.String, UserAgent: agent.String, Route: route.String}
-	}
-	var err error
-	k.SourceCIDRs, err = decodeSources(sources)
-	return k, err
-}
-
-// updateKey writes what changes of a key, but for its secret. Whoever holds its grants compiled has to read them again.
-func updateKey(ctx context.Context, tx *sql.Tx, team id.Team, k Key) error {
-	rate := storeRate(k.Rate)
-	_, err := tx.ExecContext(ctx, `UPDATE api_keys SET name = $3, expires_ms = $4, disabled_ms = $5, revoked_ms = $6,
-			source_cidrs = $7,
-			updated_ms = $8, rate_per_second = $9, rate_burst = $10, grants_version = grants_version + 1
-			WHERE id = $1 AND team_id = $2`,
-		k.ID, team, k.Name, k.ExpiresMillis, k.DisabledMillis, k.RevokedMillis, encodeSources(k.SourceCIDRs), k.UpdatedMillis,
-		rate.perSecond, rate.burst)
 	if err != nil {
 		return fmt.Errorf("change the API key: %w", err)
 	}
@@ -155,4 +162,29 @@ func holdsKeys(ctx context.Context, q db.Querier, env id.Environment) (bool, err
 	var n int
 	err := q.QueryRowContext(ctx, "SELECT 1 FROM api_keys WHERE environment_id = $1 LIMIT 1", env).Scan(&n)
 	return db.Found("the environment's API keys", err)
+}
+
+// nullList binds a list that is stored as the text that encode returns and decode reads, and is NULL if it is nil.
+type nullList[T any] struct {
+	field  *[]T
+	encode func([]T) (string, error)
+	decode func(text string) ([]T, error)
+}
+
+// Scan sets the field from a column.
+func (b nullList[T]) Scan(src any) error {
+	var text sql.NullString
+	err := text.Scan(src)
+	if *b.field = nil; err == nil && text.Valid {
+		*b.field, err = b.decode(text.String)
+	}
+	return err
+}
+
+// Value returns what is stored of the field.
+func (b nullList[T]) Value() (driver.Value, error) {
+	if *b.field == nil {
+		return nil, nil
+	}
+	return b.encode(*b.field)
 }

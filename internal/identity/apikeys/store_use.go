@@ -4,45 +4,73 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"sallyport/internal/platform/db"
 )
 
+// storedUse is a key's last use as the columns hold it.
+type storedUse struct {
+	KeyUse
+	atMillis *int64 // nil for none
+}
+
+func useColumns(u *storedUse) db.Columns {
+	return db.Columns{
+		db.Col("last_used_ms", &u.atMillis),
+		db.Col("last_used_ip", db.Null(&u.IP)),
+		db.Col("last_used_agent", db.Null(&u.UserAgent)),
+		db.Col("last_used_route", db.Null(&u.Route)),
+	}
+}
+
+// use returns the last use, or nil.
+func (u storedUse) use() *KeyUse {
+	if u.atMillis == nil {
+		return nil
+	}
+	use := u.KeyUse
+	use.AtMillis = *u.atMillis
+	return &use
+}
+
 // writeLastUse writes down a use, unless another node has done so within the last minute.
 func writeLastUse(ctx context.Context, tx *sql.Tx, keyID string, u KeyUse) error {
-	_, err := tx.ExecContext(ctx, `UPDATE api_keys SET last_used_ms = $2, last_used_ip = $3, last_used_agent = $4,
-			last_used_route = $5
-		WHERE id = $1 AND (last_used_ms IS NULL OR last_used_ms <= $6)`, keyID, u.AtMillis, u.IP, u.UserAgent, u.Route,
-		u.AtMillis-usePrecision.Milliseconds()/2)
+	stored := storedUse{KeyUse: u, atMillis: &u.AtMillis}
+	_, err := db.Update(ctx, tx, "UPDATE api_keys", useColumns(&stored), new(db.Where).And("id = ?", keyID).
+		And("(last_used_ms IS NULL OR last_used_ms <= ?)", u.AtMillis-usePrecision.Milliseconds()/2))
 	if err != nil {
 		return fmt.Errorf("store the last use of an API key: %w", err)
 	}
 	return nil
 }
 
-func addUsage(ctx context.Context, tx *sql.Tx, rows []useRow) error {
-	var text strings.Builder
-	text.WriteString("INSERT INTO api_key_usage (api_key_id, hour_ms, route, outcome, requests) VALUES ")
-	args := make([]any, 0, 5*len(rows))
-	for i, r := range rows {
-		if i > 0 {
-			text.WriteString(", ")
-		}
-		text.WriteString("(")
-		for j := range 5 {
-			if j > 0 {
-				text.WriteString(", ")
-			}
-			text.WriteString("$" + strconv.Itoa(len(args)+j+1))
-		}
-		text.WriteString(")")
-		args = append(args, r.keyID, r.hourMillis, string(r.route), string(r.outcome), r.requests)
+func usageColumns(r *useRow) db.Columns {
+	return db.Columns{
+		db.Col("api_key_id", &r.keyID),
+		db.Col("hour_ms", &r.hourMillis),
+		db.Col("route", &r.route),
+		db.Col("outcome", &r.outcome),
+		db.Col("requests", &r.requests),
 	}
-	text.WriteString(` ON CONFLICT (api_key_id, hour_ms, route, outcome)
-		DO UPDATE SET requests = api_key_usage.requests + excluded.requests`)
-	if _, err := tx.ExecContext(ctx, text.String(), args...); err != nil {
+}
+
+var storeUsage = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
+	Before: "INSERT INTO api_key_usage (" + usageColumns(new(useRow)).Names() + ")",
+	Types:  []string{"text", "bigint", "text", "text", "bigint"},
+	After: "ON CONFLICT (api_key_id, hour_ms, route, outcome) DO UPDATE SET " +
+		"requests = api_key_usage.requests + excluded.requests",
+}
+
+func addUsage(ctx context.Context, d *db.DB, tx *sql.Tx, rows []useRow) error {
+	var args []any
+	for i := range rows {
+		row, err := usageColumns(&rows[i]).Args()
+		if err != nil {
+			return fmt.Errorf("encode the usage of an API key: %w", err)
+		}
+		args = append(args, row...)
+	}
+	if _, err := d.Exec(ctx, tx, storeUsage, args); err != nil {
 		return fmt.Errorf("store the usage of API keys: %w", err)
 	}
 	return nil
@@ -52,25 +80,15 @@ func addUsage(ctx context.Context, tx *sql.Tx, rows []useRow) error {
 // where a bucket begins.
 func readUsage(ctx context.Context, q db.Querier, keyID string, fromMillis, toMillis,
 	bucketMillis int64) ([]useRow, error) {
-	rows, err := q.QueryContext(ctx, `SELECT u.hour_ms - u.hour_ms % CAST($4 AS bigint) AS start_ms, u.route, u.outcome,
-			CAST(SUM(u.requests) AS bigint)
+	rows, err := db.Query(ctx, q, usageColumns, `SELECT u.api_key_id,
+			u.hour_ms - u.hour_ms % CAST($4 AS bigint) AS start_ms, u.route, u.outcome, CAST(SUM(u.requests) AS bigint)
 		FROM api_key_usage u WHERE u.api_key_id = $1 AND u.hour_ms >= $2 AND u.hour_ms < $3
-		GROUP BY start_ms, u.route, u.outcome ORDER BY start_ms, u.route, u.outcome`,
+		GROUP BY u.api_key_id, start_ms, u.route, u.outcome ORDER BY start_ms, u.route, u.outcome`,
 		keyID, fromMillis, toMillis, bucketMillis)
 	if err != nil {
 		return nil, fmt.Errorf("read the usage of an API key: %w", err)
 	}
-	var out []useRow
-	err = db.Each(rows, func(r *sql.Rows) error {
-		row := useRow{keyID: keyID}
-		err := r.Scan(&row.hourMillis, &row.route, &row.outcome, &row.requests)
-		out = append(out, row)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the usage of an API key: %w", err)
-	}
-	return out, nil
+	return rows, nil
 }
 
 // expiredRows is how many rows one transaction deletes, at most.

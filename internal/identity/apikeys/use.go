@@ -195,7 +195,7 @@ func (s *Service) StoreKeyUse(ctx context.Context, all bool) error {
 	}
 	for len(counts) > 0 {
 		n := min(len(counts), useRows)
-		if err := s.db.Tx(ctx, func(tx *sql.Tx) error { return addUsage(ctx, tx, counts[:n]) }); err != nil {
+		if err := s.db.Tx(ctx, func(tx *sql.Tx) error { return addUsage(ctx, s.db, tx, counts[:n]) }); err != nil {
 			s.uses.giveBack(counts)
 			return err
 		}

@@ -11,8 +11,9 @@ import (
 type Column struct {
 	// Name is the column's name; in a SELECT it can be an expression.
 	Name string
-	// Field is a pointer to the field, if the column holds the field's value as it is: text, an integer, a boolean, or
-	// bytes, of which nil is NULL. Null, Millis, JSON and the like bind fields that are stored in another form.
+	// Field is a pointer to the field, if the column holds the field's value as it is: text, an integer, a boolean, a
+	// pointer to one of these, or bytes; nil is NULL. Null, Millis, JSON and the like bind fields that are stored in
+	// another form.
 	Field any
 }
 
@@ -119,6 +120,11 @@ func value(field any) (any, error) {
 		return v.Bool(), nil
 	case reflect.Int, reflect.Int64:
 		return v.Int(), nil
+	case reflect.Pointer:
+		if v.IsNil() {
+			return nil, nil
+		}
+		return value(v.Interface())
 	default:
 		b, ok := v.Interface().([]byte)
 		switch {

@@ -25,6 +25,7 @@ type thing struct {
 	Note        string
 	Count       int64
 	Small       int
+	Limit       *int64
 	On          bool
 	Sealed      []byte
 	CreatedAt   time.Time
@@ -42,6 +43,7 @@ func thingColumns(t *thing) db.Columns {
 		db.Col("note", db.Null(&t.Note)),
 		db.Col("count", &t.Count),
 		db.Col("small", &t.Small),
+		db.Col("most", &t.Limit),
 		db.Col("enabled", &t.On),
 		db.Col("sealed", &t.Sealed),
 		db.Col("created_ms", db.Millis(&t.CreatedAt)),
@@ -66,7 +68,7 @@ func createThings(t *testing.T, s testkit.Store) {
 	bytes := map[db.Engine]string{db.SQLite: "blob", db.Postgres: "bytea"}[s.DB.Engine()]
 	_, err := s.DB.Schema().ExecContext(t.Context(), `CREATE TABLE things (id text PRIMARY KEY,
 		environment_id text NOT NULL,
-		note text, count bigint NOT NULL, small bigint NOT NULL, enabled boolean NOT NULL, sealed `+bytes+`,
+		note text, count bigint NOT NULL, small bigint NOT NULL, most bigint, enabled boolean NOT NULL, sealed `+bytes+`,
 		created_ms bigint NOT NULL, ended_ms bigint, timeout_ms bigint NOT NULL, labels text NOT NULL,
 		free text NOT NULL, reversed text NOT NULL)`)
 	require.NoError(t, err)
@@ -79,6 +81,7 @@ func anyThing(id string) *rapid.Generator[thing] {
 		x := thing{ID: id, Environment: "env_1", Note: text.Draw(t, "note"), Count: rapid.Int64().Draw(t, "count"),
 			Small: rapid.Int().Draw(t, "small"), On: rapid.Bool().Draw(t, "on"), CreatedAt: at.Draw(t, "created"),
 			EndedAt: rapid.Ptr(at, true).Draw(t, "ended"),
+			Limit:   rapid.Ptr(rapid.Int64(), true).Draw(t, "limit"),
 			Timeout: time.Duration(rapid.Int64Range(0, 1<<40).Draw(t, "timeout")) * time.Millisecond,
 			Labels:  rapid.MapOf(text, text).Draw(t, "labels"), Reversed: text.Draw(t, "reversed"),
 			Free: map[string]any{"n": json.Number("1.50"), "text": text.Draw(t, "free")}}
@@ -114,7 +117,7 @@ func TestColumns(t *testing.T) {
 			}
 			require.Equal(rt, before, read())
 
-			some := thingColumns(&after).Only("note", "sealed", "count", "ended_ms")
+			some := thingColumns(&after).Only("note", "sealed", "count", "most", "ended_ms")
 			version := func(n int64) *db.Where { return new(db.Where).And("id = ? AND count = ?", key, n) }
 			changed, err := db.Update(t.Context(), q, "UPDATE things", some, version(before.Count-1))
 			require.NoError(rt, err)
@@ -125,6 +128,7 @@ func TestColumns(t *testing.T) {
 			require.True(rt, changed)
 			want := before
 			want.Note, want.Sealed, want.Count, want.EndedAt = after.Note, after.Sealed, after.Count, after.EndedAt
+			want.Limit = after.Limit
 			require.Equal(rt, want, read())
 
 			differ, err := thingColumns(&after).Changed(thingColumns(&want))
@@ -202,6 +206,9 @@ func TestColumnsThatCannotBe(t *testing.T) {
 	_, err := thingColumns(&x).Args()
 	require.ErrorContains(t, err, "column free")
 	_, err = db.Columns{db.Col("free", &x.Free)}.Args()
+	require.ErrorContains(t, err, "needs a binding")
+	at := &x.CreatedAt
+	_, err = db.Columns{db.Col("created_ms", &at)}.Args()
 	require.ErrorContains(t, err, "needs a binding")
 	require.Panics(t, func() { thingColumns(&x).Only("colour") })
 	broken := errors.New("broken")
