@@ -36,7 +36,7 @@ type installation struct {
 // nothing.
 func each(t *testing.T, fn func(t *testing.T, in installation)) {
 	t.Helper()
-	testkit.EachURL(t, func(t *testing.T, databaseURL, dir string) {
+	testkit.EachServer(t, func(t *testing.T, databaseURL, dir string) {
 		t.Helper()
 		fn(t, installation{url: databaseURL, dir: filepath.Join(dir, "data")})
 	})

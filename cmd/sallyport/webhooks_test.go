@@ -259,7 +259,7 @@ func TestWebhooksVerifyNetworks(t *testing.T) {
 // What cannot be looked at ends with code 2 and a sentence, and never looks like a refusal.
 func TestWebhooksVerifyMisuse(t *testing.T) {
 	t.Parallel()
-	testkit.EachURL(t, func(t *testing.T, url, dir string) {
+	testkit.EachServer(t, func(t *testing.T, url, dir string) {
 		in := installation{url: url, dir: filepath.Join(dir, "data")}
 		in.setUp(t)
 		s := in.serve(t, clock.System())

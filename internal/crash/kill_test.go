@@ -14,7 +14,7 @@ func TestKill(t *testing.T) {
 	testkit.NeedProcesses(t)
 	const most = 5 // of one database, so that the rounds of several run in parallel
 	for left := rounds(t); left > 0; left -= most {
-		testkit.EachURL(t, func(t *testing.T, databaseURL, dir string) {
+		testkit.EachServer(t, func(t *testing.T, databaseURL, dir string) {
 			killRepeatedly(t, databaseURL, dir, min(left, most))
 		})
 	}

@@ -62,7 +62,7 @@ func TestKillDuringBulkReplay(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)
 	testkit.NeedLong(t)
-	testkit.EachURL(t, func(t *testing.T, databaseURL, dir string) {
+	testkit.EachServer(t, func(t *testing.T, databaseURL, dir string) {
 		const events, rate, kills = 200, 100, 8
 		w, sink := newWorld(t, databaseURL, dir), newRefuser(t)
 		random := rand.New(rand.NewPCG(w.sender.seed, events))

@@ -15,7 +15,7 @@ func TestTerminate(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)
 	testkit.NeedLong(t)
-	testkit.EachURL(t, func(t *testing.T, databaseURL, dir string) {
+	testkit.EachServer(t, func(t *testing.T, databaseURL, dir string) {
 		w := newWorld(t, databaseURL, dir)
 		for life := range 5 {
 			s := startServer(t, dir, databaseURL, "--shutdown-timeout", shutdownTimeout.String())
@@ -41,7 +41,7 @@ func TestTerminateBesideHangingReceiver(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)
 	testkit.NeedLong(t)
-	testkit.EachURL(t, func(t *testing.T, databaseURL, dir string) {
+	testkit.EachServer(t, func(t *testing.T, databaseURL, dir string) {
 		w := newWorld(t, databaseURL, dir)
 		const timeout = time.Second
 		s := startServer(t, dir, databaseURL, "--shutdown-timeout", timeout.String())

@@ -321,7 +321,9 @@ func (p *prepared) postgres(t *testing.T) bool {
 		require.NoError(t, err)
 		p.path += ":" + filepath.Dir(path)
 	}
-	if words, there := testkit.Engines(); !there && os.Getenv(testkit.RequireEngines) == "" {
+	words, there, err := testkit.Engines()
+	require.NoError(t, err)
+	if !there && os.Getenv(testkit.RequireEngines) == "" {
 		t.Log(words)
 		return false
 	}

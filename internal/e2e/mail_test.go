@@ -84,7 +84,7 @@ func (m *mailServer) nth(w *world, n int) string {
 // eachWithMail is each with a mail server.
 func eachWithMail(t *testing.T, fn func(w *world, mails *mailServer), changes ...func(*config.Config)) {
 	t.Helper()
-	testkit.EachURL(t, func(t *testing.T, databaseURL, dir string) {
+	testkit.EachServer(t, func(t *testing.T, databaseURL, dir string) {
 		t.Helper()
 		mails, w := newMailServer(t), newWorld(t, databaseURL, dir)
 		w.cfg.SMTPAddress, w.cfg.SMTPTLS, w.cfg.SMTPFrom = mails.address, config.SMTPNone,

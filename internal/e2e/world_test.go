@@ -80,7 +80,7 @@ func each(t *testing.T, fn func(w *world), changes ...func(*config.Config)) {
 		fn(w)
 	}
 	if !testkit.Race {
-		testkit.EachURL(t, run)
+		testkit.EachServer(t, run)
 		return
 	}
 	t.Run("sqlite", func(t *testing.T) {

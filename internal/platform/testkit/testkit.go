@@ -30,7 +30,7 @@ type Store struct {
 // Each runs fn as one parallel subtest per engine.
 func Each(t *testing.T, fn func(t *testing.T, s Store)) {
 	t.Helper()
-	EachURL(t, func(t *testing.T, databaseURL, dir string) {
+	eachEngine(t, NewPostgres, func(t *testing.T, databaseURL, dir string) {
 		t.Helper()
 		d, err := db.Open(t.Context(), databaseURL, dir)
 		require.NoError(t, err)
@@ -39,10 +39,20 @@ func Each(t *testing.T, fn func(t *testing.T, s Store)) {
 	})
 }
 
-// EachURL is Each without opening the database, for tests of whole servers. On SQLite databaseURL is empty, and dir holds
-// the database. On PostgreSQL these tests run only with those that take minutes: what differs between the engines is in
-// the stores, whose tests always run on both.
-func EachURL(t *testing.T, fn func(t *testing.T, databaseURL, dir string)) {
+// EachServer is Each without opening the database, for tests of whole servers. On SQLite databaseURL is empty, and dir
+// holds the database. On PostgreSQL these tests run only with those that take minutes: what differs between the engines
+// is in the stores, whose tests use Each.
+func EachServer(t *testing.T, fn func(t *testing.T, databaseURL, dir string)) {
+	t.Helper()
+	eachEngine(t, func(t *testing.T) string {
+		t.Helper()
+		NeedLong(t)
+		return NewPostgres(t)
+	}, fn)
+}
+
+func eachEngine(t *testing.T, newPostgres func(t *testing.T) string,
+	fn func(t *testing.T, databaseURL, dir string)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
@@ -52,7 +62,6 @@ func EachURL(t *testing.T, fn func(t *testing.T, databaseURL, dir string)) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		NeedLong(t)
-		fn(t, NewPostgres(t), t.TempDir())
+		fn(t, newPostgres(t), t.TempDir())
 	})
 }

@@ -2,6 +2,7 @@ package testkit_test
 
 import (
 	"os"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,9 +13,27 @@ import (
 // The tests say on which engines they run, and fail where one is required and missing.
 func TestEngines(t *testing.T) {
 	t.Parallel()
-	words, postgres := testkit.Engines()
+	words, postgres, err := testkit.Engines()
+	require.NoError(t, err)
 	t.Log("the tests run on " + words)
 	if os.Getenv(testkit.RequireEngines) != "" {
 		require.True(t, postgres, words)
+	}
+}
+
+// Tests of stores run on every engine there is, whether or not the long tests run.
+func TestEachRunsOnEveryEngine(t *testing.T) { //nolint:paralleltest // sets a variable of the environment
+	_, postgres, err := testkit.Engines()
+	require.NoError(t, err)
+	for _, long := range []string{"", "1"} {
+		t.Setenv(testkit.LongTests, long)
+		var onSQLite, onPostgres atomic.Bool
+		t.Run("long="+long, func(t *testing.T) { //nolint:paralleltest // ends before the variable changes
+			testkit.Each(t, func(_ *testing.T, s testkit.Store) {
+				(map[bool]*atomic.Bool{false: &onSQLite, true: &onPostgres})[s.URL != ""].Store(true)
+			})
+		})
+		require.True(t, onSQLite.Load())
+		require.Equal(t, postgres, onPostgres.Load())
 	}
 }

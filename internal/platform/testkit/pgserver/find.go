@@ -10,6 +10,9 @@ import (
 	"strconv"
 )
 
+// ErrNone is the error of a machine on which no PostgreSQL can be used, as opposed to one that does not start.
+var ErrNone = errors.New("this machine has no PostgreSQL for tests")
+
 // oldest is the oldest major version of PostgreSQL that the product runs on.
 const oldest = 15
 
@@ -27,9 +30,9 @@ func find() (bin, version string, err error) {
 	}
 	switch {
 	case newest == 0:
-		return "", "", errors.New("no PostgreSQL server is installed")
+		return "", "", fmt.Errorf("%w: none is installed", ErrNone)
 	case newest < oldest:
-		return "", "", fmt.Errorf("PostgreSQL %s is too old: version %d or later is needed", version, oldest)
+		return "", "", fmt.Errorf("%w: %s is too old, version %d or later is needed", ErrNone, version, oldest)
 	default:
 		return bin, version, nil
 	}

@@ -4,16 +4,16 @@ package pgserver
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"io"
 )
 
 // Join is for systems with file locks that end with the process.
 func Join(context.Context) (*Server, error) {
-	return nil, errors.New("tests start no PostgreSQL server on this system")
+	return nil, fmt.Errorf("%w: tests start none on this system", ErrNone)
 }
 
 // Keep is for systems with file locks that end with the process.
 func Keep(_, _, _ string, _ io.WriteCloser) error {
-	return errors.New("tests start no PostgreSQL server on this system")
+	return fmt.Errorf("%w: tests start none on this system", ErrNone)
 }
