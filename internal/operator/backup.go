@@ -10,11 +10,11 @@ import (
 	"path/filepath"
 
 	"sallyport/internal/app"
+	"sallyport/internal/platform/atomicfile"
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/datadir"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/migrate"
-	"sallyport/internal/platform/newfile"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -56,7 +56,7 @@ func Backup(ctx context.Context, cfg *config.Config, path, keysetTo string) (_ C
 		return Copied{}, err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	f, err := newfile.Create(path)
+	f, err := atomicfile.Create(path)
 	if err != nil {
 		return Copied{}, err
 	}
@@ -187,7 +187,7 @@ func Restore(ctx context.Context, cfg *config.Config, path, keysetFrom string) (
 	if err := unoccupied(cfg.Data); err != nil {
 		return Copied{}, err
 	}
-	f, err := newfile.Create(filepath.Join(cfg.Data, db.FileName))
+	f, err := atomicfile.Create(filepath.Join(cfg.Data, db.FileName))
 	if err != nil {
 		return Copied{}, err
 	}
@@ -252,7 +252,7 @@ func unoccupied(dir string) error {
 const copyChunk = 8 << 20
 
 // fill copies the file at path, of the size that was checked, into f.
-func fill(ctx context.Context, f *newfile.File, path string, size int64) error {
+func fill(ctx context.Context, f *atomicfile.File, path string, size int64) error {
 	from, err := os.Open(filepath.Clean(path))
 	if err != nil {
 		return fmt.Errorf("read the backup: %w", err)

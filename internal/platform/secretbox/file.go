@@ -11,7 +11,7 @@ import (
 
 	"github.com/tink-crypto/tink-go/v2/keyset"
 
-	"sallyport/internal/platform/newfile"
+	"sallyport/internal/platform/atomicfile"
 )
 
 const (
@@ -92,7 +92,7 @@ func Copy(src Source, path string) error {
 	if err != nil {
 		return err
 	}
-	return newfile.Write(path, b)
+	return atomicfile.Write(path, b)
 }
 
 // readFile reads and checks a keyset file. It checks the open file, so that nobody can exchange it in between.

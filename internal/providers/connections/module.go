@@ -1,8 +1,12 @@
 package connections
 
 import (
+	"context"
+	"fmt"
 	"time"
 
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/module"
 )
@@ -26,4 +30,14 @@ func (s *Service) Module() module.Module {
 		Jobs: []jobs.Periodic{{Name: "store-secret-matches", Run: jobs.Every(matchInterval, s.StoreMatches),
 			Last: s.StoreMatches, Failure: "cannot store the last matches of webhook secrets"}},
 	}
+}
+
+// holdsConnections reports whether an environment has any connection.
+func holdsConnections(ctx context.Context, q db.Querier, env id.Environment) (held bool, err error) {
+	err = q.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM connections WHERE environment_id = $1)", string(env)).
+		Scan(&held)
+	if err != nil {
+		return false, fmt.Errorf("look for connections: %w", err)
+	}
+	return held, nil
 }

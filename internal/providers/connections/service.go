@@ -3,6 +3,7 @@ package connections
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -234,4 +235,27 @@ func (s *Service) now() time.Time { return clock.FromMillis(clock.Millis(s.clock
 // possible reports whether a connection can have these names, so that others cost no query.
 func possible(key, connectionID string) bool {
 	return ValidProviderConfigKey(key) && validName(connectionID)
+}
+
+// ExistsUnderAnyKey reports whether the environment has a connection of that id under any provider configuration.
+func (s *Service) ExistsUnderAnyKey(ctx context.Context, env id.Environment, connectionID string) (bool, error) {
+	if !validName(connectionID) {
+		return false, nil
+	}
+	var exists bool
+	err := s.db.Read().QueryRowContext(ctx,
+		`SELECT EXISTS (SELECT 1 FROM connections WHERE environment_id = $1 AND connection_id = $2)`, string(env),
+		connectionID).Scan(&exists)
+	if err != nil {
+		return false, fmt.Errorf("look for a connection: %w", err)
+	}
+	return exists, nil
+}
+
+// OfID returns the connections of that id that the environment has, one for each provider configuration.
+func (s *Service) OfID(ctx context.Context, env id.Environment, connectionID string) ([]Connection, error) {
+	if !validName(connectionID) {
+		return nil, nil
+	}
+	return ofID(ctx, s.db.Read(), env, connectionID)
 }

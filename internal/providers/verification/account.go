@@ -92,15 +92,3 @@ func (e *Engine) mentionsRequired(text string) bool {
 		return p.Required && (strings.Contains(text, paramOpen+p.Name+"}") || strings.Contains(text, connOpen+p.Name+"}"))
 	})
 }
-
-// Ack returns the response to an accepted webhook, or nil for the gateway's own. It is shared: do not modify it.
-func (v *Verifier) Ack() *Response { return v.plan.ack }
-
-// RejectStatus returns the HTTP status code of rejections, 400 to 499.
-func (v *Verifier) RejectStatus() int { return v.plan.reject }
-
-// BodyRepeats reports whether two events may have the same body, so that a known body alone does not make a duplicate.
-func (v *Verifier) BodyRepeats() bool { return v.plan.bodyRepeats }
-
-// MaxBody returns the most bytes of a body that the provider sends; 0 for no limit but the gateway's.
-func (v *Verifier) MaxBody() int64 { return v.plan.maxBody }

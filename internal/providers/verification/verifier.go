@@ -159,3 +159,15 @@ func validID(id string) bool {
 // RedactHeaders returns the lower-case names of the headers whose values must not be stored, sorted: those that carry
 // signatures, tokens or a secret, and those that the declaration adds.
 func (v *Verifier) RedactHeaders() []string { return slices.Clone(v.plan.redact) }
+
+// Ack returns the response to an accepted webhook, or nil for the gateway's own. It is shared: do not modify it.
+func (v *Verifier) Ack() *Response { return v.plan.ack }
+
+// RejectStatus returns the HTTP status code of rejections, 400 to 499.
+func (v *Verifier) RejectStatus() int { return v.plan.reject }
+
+// BodyRepeats reports whether two events may have the same body, so that a known body alone does not make a duplicate.
+func (v *Verifier) BodyRepeats() bool { return v.plan.bodyRepeats }
+
+// MaxBody returns the most bytes of a body that the provider sends; 0 for no limit but the gateway's.
+func (v *Verifier) MaxBody() int64 { return v.plan.maxBody }

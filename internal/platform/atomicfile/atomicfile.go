@@ -1,6 +1,6 @@
-// Package newfile writes files that appear complete or not at all, that only their owner can read, and that replace no
-// other file.
-package newfile
+// Package atomicfile writes files that appear complete or not at all, that only their owner can read, and that replace
+// no other file.
+package atomicfile
 
 import (
 	"errors"

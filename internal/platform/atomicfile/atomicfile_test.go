@@ -1,4 +1,4 @@
-package newfile_test
+package atomicfile_test
 
 import (
 	"io/fs"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sallyport/internal/platform/newfile"
+	"sallyport/internal/platform/atomicfile"
 )
 
 func names(t *testing.T, dir string) []string {
@@ -28,7 +28,7 @@ func TestCommit(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "backup.db")
-	f, err := newfile.Create(path)
+	f, err := atomicfile.Create(path)
 	require.NoError(t, err)
 	_, err = f.WriteString("content")
 	require.NoError(t, err)
@@ -52,15 +52,15 @@ func TestReplacesNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "backup.db")
-	late, err := newfile.Create(path)
+	late, err := atomicfile.Create(path)
 	require.NoError(t, err)
-	require.NoError(t, newfile.Write(path, []byte("first")))
+	require.NoError(t, atomicfile.Write(path, []byte("first")))
 	require.ErrorIs(t, late.Commit(), fs.ErrExist)
 	require.NoError(t, late.Abort())
-	_, err = newfile.Create(path)
+	_, err = atomicfile.Create(path)
 	require.ErrorIs(t, err, fs.ErrExist)
 	require.NoError(t, os.Symlink(filepath.Join(dir, "nowhere"), filepath.Join(dir, "link")))
-	require.ErrorIs(t, newfile.Write(filepath.Join(dir, "link"), []byte("x")), fs.ErrExist)
+	require.ErrorIs(t, atomicfile.Write(filepath.Join(dir, "link"), []byte("x")), fs.ErrExist)
 	require.Equal(t, []string{"backup.db", "link"}, names(t, dir))
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -71,11 +71,11 @@ func TestReplacesNothing(t *testing.T) {
 func TestAbort(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	f, err := newfile.Create(filepath.Join(dir, "backup.db"))
+	f, err := atomicfile.Create(filepath.Join(dir, "backup.db"))
 	require.NoError(t, err)
 	require.NoError(t, f.Abort())
 	require.NoError(t, f.Abort())
 	require.Empty(t, names(t, dir))
-	_, err = newfile.Create(filepath.Join(dir, "none", "backup.db"))
+	_, err = atomicfile.Create(filepath.Join(dir, "none", "backup.db"))
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
