@@ -138,14 +138,11 @@ func requireInvitation(ctx context.Context, q db.Querier, team id.Team, invitati
 	if !id.Is(id.PrefixInvitation, invitationID) {
 		return Invitation{}, errNoInvitation()
 	}
-	list, err := queryInvitations(ctx, q, invitationsOf(team, now).And("id = ?", invitationID), "")
-	if err != nil {
-		return Invitation{}, err
+	i, ok, err := readInvitation(ctx, q, team, invitationID, now)
+	if err == nil && !ok {
+		err = errNoInvitation()
 	}
-	if len(list) == 0 {
-		return Invitation{}, errNoInvitation()
-	}
-	return list[0], nil
+	return i, err
 }
 
 func errNoInvitation() error { return apperr.NotFound("invitation") }

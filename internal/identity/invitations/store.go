@@ -16,10 +16,29 @@ import (
 const invitationStatus = `CASE WHEN accepted_ms IS NOT NULL THEN 'accepted' WHEN revoked_ms IS NOT NULL THEN 'revoked'
 	WHEN expires_ms <= $1 THEN 'expired' ELSE 'pending' END`
 
-// selectInvitations reads invitations as they are at $1; see invitationsOf.
-const selectInvitations = `SELECT id, email, role, environment_id, ` + invitationStatus + `, invited_by, created_ms,
-	sent_ms, expires_ms, accepted_ms,
-	accepted_by, revoked_ms FROM invitations`
+// invitationColumns binds the columns of an invitation, but for its team and its token.
+func invitationColumns(i *Invitation) db.Columns {
+	return db.Columns{
+		db.Col("id", &i.ID),
+		db.Col("email", &i.Email),
+		db.Col("role", &i.Role),
+		db.Col("environment_id", db.Null(&i.Environment)),
+		db.Col("invited_by", &i.InvitedBy),
+		db.Col("created_ms", &i.CreatedMillis),
+		db.Col("sent_ms", &i.SentMillis),
+		db.Col("expires_ms", &i.ExpiresMillis),
+		db.Col("accepted_ms", &i.AcceptedMillis),
+		db.Col("accepted_by", db.Null(&i.AcceptedBy)),
+		db.Col("revoked_ms", &i.RevokedMillis),
+	}
+}
+
+// shownColumns binds what is read of an invitation at $1; see invitationsOf.
+func shownColumns(i *Invitation) db.Columns {
+	return append(invitationColumns(i), db.Col(invitationStatus, &i.Status))
+}
+
+const table = "FROM invitations"
 
 // invitationsOf selects the invitations of a team. Its first argument is the time of invitationStatus.
 func invitationsOf(team id.Team, now time.Time) *db.Where {
@@ -36,28 +55,20 @@ func listInvitations(ctx context.Context, q db.Querier, team id.Team, f Invitati
 	w := invitationsOf(team, now)
 	db.AnyOf(w, invitationStatus, f.Statuses)
 	db.AnyOf(w, "email", f.Emails)
-	return queryInvitations(ctx, q, w, w.Page("id", r))
-}
-
-func queryInvitations(ctx context.Context, q db.Querier, w *db.Where, tail string) ([]Invitation, error) {
-	rows, err := q.QueryContext(ctx, selectInvitations+w.Text()+" "+tail, w.Args()...)
+	list, err := db.All(ctx, q, shownColumns, table, w, w.Page("id", r))
 	if err != nil {
-		return nil, fmt.Errorf("read invitations: %w", err)
-	}
-	var list []Invitation
-	err = db.Each(rows, func(r *sql.Rows) error {
-		var i Invitation
-		var environment, acceptedBy sql.NullString
-		err := r.Scan(&i.ID, &i.Email, &i.Role, &environment, &i.Status, &i.InvitedBy, &i.CreatedMillis, &i.SentMillis,
-			&i.ExpiresMillis, &i.AcceptedMillis, &acceptedBy, &i.RevokedMillis)
-		i.Environment, i.AcceptedBy = id.Environment(environment.String), acceptedBy.String
-		list = append(list, i)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read invitations: %w", err)
+		return nil, fmt.Errorf("list invitations: %w", err)
 	}
 	return list, nil
+}
+
+func readInvitation(ctx context.Context, q db.Querier, team id.Team, invitationID string,
+	now time.Time) (Invitation, bool, error) {
+	i, ok, err := db.One(ctx, q, shownColumns, table, invitationsOf(team, now).And("id = ?", invitationID), "")
+	if err != nil {
+		return Invitation{}, false, fmt.Errorf("read the invitation: %w", err)
+	}
+	return i, ok, nil
 }
 
 // countPending counts the invitations that can be accepted, those of an address and all.
@@ -76,13 +87,9 @@ func countPending(ctx context.Context, q db.Querier, team id.Team, email string,
 // table stays small without a worker.
 func putInvitation(ctx context.Context, d *db.DB, tx *sql.Tx, team id.Team, i Invitation, tokenMAC []byte,
 	now time.Time) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO invitations (id, team_id, email, role, environment_id, token_mac,
-			invited_by, created_ms, sent_ms, expires_ms)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-		ON CONFLICT (id) DO UPDATE SET token_mac = excluded.token_mac, invited_by = excluded.invited_by,
-			sent_ms = excluded.sent_ms, expires_ms = excluded.expires_ms`,
-		i.ID, team, i.Email, i.Role, sql.NullString{String: string(i.Environment), Valid: i.Environment != ""}, tokenMAC,
-		i.InvitedBy, i.CreatedMillis, i.SentMillis, i.ExpiresMillis)
+	_, err := db.Insert(ctx, tx, "INSERT INTO invitations", append(invitationColumns(&i), db.Col("team_id", &team),
+		db.Col("token_mac", &tokenMAC)), `ON CONFLICT (id) DO UPDATE SET token_mac = excluded.token_mac,
+			invited_by = excluded.invited_by, sent_ms = excluded.sent_ms, expires_ms = excluded.expires_ms`)
 	if err != nil {
 		return fmt.Errorf("store the invitation: %w", err)
 	}
