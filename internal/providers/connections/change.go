@@ -8,7 +8,7 @@ import (
 
 // Change is what a caller may write on a connection. Objects merge member by member; a null member removes its name.
 type Change struct {
-	// Secret replaces every stored webhook secret. If it is cleared, deliveries are refused until a secret is stored.
+	// Secret replaces every stored webhook secret. If it is cleared, webhooks are refused until a secret is stored.
 	Secret patch.Field[secretbox.Secret]
 	// Alias moves the connection to another alias, or to none.
 	Alias               patch.Field[string]

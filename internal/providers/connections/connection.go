@@ -12,13 +12,13 @@ import (
 // Collection is the name under which changes to connections raise the version that caches watch.
 const Collection = "connections"
 
-// Status is whether a connection accepts deliveries.
+// Status is whether a connection accepts webhooks.
 type Status string
 
 // The statuses.
 const (
 	Active Status = "active"
-	// Disabled connections refuse deliveries until they are enabled again.
+	// Disabled connections refuse webhooks until they are enabled again.
 	Disabled Status = "disabled"
 )
 
@@ -28,15 +28,15 @@ func statuses() []Status { return []Status{Active, Disabled} }
 // Schema returns the schema with the statuses, for the API.
 func (Status) Schema(oas.Registry) *oas.Schema { return oas.Enum(statuses()) }
 
-// SameBody selects what happens to a delivery whose body was received before under another id, if the provider does not
+// SameBody selects what happens to a webhook whose body was received before under another id, if the provider does not
 // sign the id.
 type SameBody string
 
 // The choices.
 const (
-	// SameBodyAccept stores and forwards the delivery, marked as suspect.
+	// SameBodyAccept stores and forwards the webhook, marked as suspect.
 	SameBodyAccept SameBody = "accept"
-	// SameBodyRefuse stores the delivery, marked as suspect, and does not forward it.
+	// SameBodyRefuse stores the webhook, marked as suspect, and does not forward it.
 	SameBodyRefuse SameBody = "refuse"
 )
 
@@ -52,7 +52,7 @@ const (
 	DefaultDedupeWindow = time.Hour
 	// MaxDedupeWindow is the longest window that a connection may set.
 	MaxDedupeWindow = 30 * 24 * time.Hour
-	// DefaultMaxBodyBytes and MaxBodyBytes bound a delivery's body.
+	// DefaultMaxBodyBytes and MaxBodyBytes bound a webhook's body.
 	DefaultMaxBodyBytes int64 = 10 << 20
 	MaxBodyBytes        int64 = 25 << 20
 	// AliasHold is how long a released alias stays reserved for its environment, because providers continue to post to
@@ -60,7 +60,7 @@ const (
 	AliasHold = 90 * 24 * time.Hour
 	// MaxSecretBytes bounds a webhook secret.
 	MaxSecretBytes = 4096
-	// MaxSourceCIDRs bounds the networks that a connection may name, MaxRate the deliveries per second.
+	// MaxSourceCIDRs bounds the networks that a connection may name, MaxRate the webhooks per second.
 	MaxSourceCIDRs = 100
 	MaxRate        = 10_000
 	// MaxTags, MaxTagValue (in characters) and MaxMetadataBytes (as compact JSON) bound what callers attach.
@@ -90,7 +90,7 @@ type Connection struct {
 	// Metadata is the caller's own JSON object. Its numbers are json.Number, so that they are returned as they were sent.
 	Metadata map[string]any
 	Webhook  WebhookConfig
-	// HasSecret reports whether a webhook secret is stored. Without one every delivery is refused.
+	// HasSecret reports whether a webhook secret is stored. Without one every webhook is refused.
 	HasSecret bool
 	// SecretHint is the last four characters of the webhook secret; empty if the secret is too short to show any.
 	SecretHint string
@@ -98,7 +98,7 @@ type Connection struct {
 	UpdatedAt  time.Time
 }
 
-// WebhookConfig configures how a connection receives deliveries.
+// WebhookConfig configures how a connection receives webhooks.
 type WebhookConfig struct {
 	// Params are the values of the provider definition's parameters that the connection sets. They hold no secrets.
 	Params map[string]string `json:"params"`
@@ -109,15 +109,15 @@ type WebhookConfig struct {
 	// MaxBodyBytes is the size of the largest body accepted.
 	MaxBodyBytes  int64    `json:"max_body_bytes"`
 	SameBodyNewID SameBody `json:"same_body_new_id"`
-	// Scheme is SchemeNone if the connection accepts deliveries without verification. Empty means that the provider's
+	// Scheme is SchemeNone if the connection accepts webhooks without verification. Empty means that the provider's
 	// definition applies.
 	Scheme string `json:"scheme,omitempty"`
 	// URLBase is the scheme, host and path prefix that the provider calls, if it is not the service's public URL. Only
 	// schemes that sign the URL use it.
 	URLBase string `json:"url_base,omitempty"`
-	// SourceCIDRs are the networks that deliveries may come from; empty for all.
+	// SourceCIDRs are the networks that webhooks may come from; empty for all.
 	SourceCIDRs []string `json:"source_cidrs,omitempty"`
-	// RatePerSecond is how many verified deliveries per second all nodes together accept; nil for no limit.
+	// RatePerSecond is how many verified webhooks per second all nodes together accept; nil for no limit.
 	RatePerSecond *int64 `json:"rate_limit_per_second,omitempty"`
 }
 

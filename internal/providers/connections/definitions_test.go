@@ -88,7 +88,7 @@ func (f *folder) create(w *world, id, account string) {
 	require.NoError(f.t, err)
 }
 
-// Every delivery after a change of the definitions is verified by the new one, though the connection was cached before;
+// Every webhook after a change of the definitions is verified by the new one, though the connection was cached before;
 // a connection whose settings the new one refuses stays with the version that it fits, also where nobody had asked for
 // it yet, and moves on when its settings are mended.
 func TestLookupFollowsDefinitions(t *testing.T) {

@@ -16,10 +16,10 @@ import (
 // Inbound is a connection for the inbound endpoint: a snapshot, shared and never changed.
 type Inbound struct {
 	Connection Connection
-	// Verifier holds the connection's secrets. It refuses every delivery if none is stored, or if the settings do not fit
+	// Verifier holds the connection's secrets. It refuses every webhook if none is stored, or if the settings do not fit
 	// the provider's definition.
 	Verifier *verification.Verifier
-	// Sources are the networks that the connection accepts deliveries from; empty for all.
+	// Sources are the networks that the connection accepts webhooks from; empty for all.
 	Sources []netip.Prefix
 	// EnrolledUntil is when the open enrolment ends; zero if none is open.
 	EnrolledUntil time.Time

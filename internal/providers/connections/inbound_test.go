@@ -18,7 +18,7 @@ import (
 	"sallyport/internal/providers/connections"
 )
 
-// The delivery after a change is judged by the change: a new connection is found, a new secret decides, a disabled,
+// The webhook after a change is judged by the change: a new connection is found, a new secret decides, a disabled,
 // moved or deleted connection is seen as such.
 func TestLookupSeesEveryChange(t *testing.T) {
 	t.Parallel()
@@ -83,7 +83,7 @@ func TestLookupSeesEveryChange(t *testing.T) {
 	})
 }
 
-// However many deliveries read the cache while a change is made, none of them can put the old state back: who looks
+// However many webhooks read the cache while a change is made, none of them can put the old state back: who looks
 // after the change has returned sees it.
 func TestLookupUnderLoadSeesEveryChange(t *testing.T) {
 	t.Parallel()
@@ -168,7 +168,7 @@ func TestRefreshSeesOtherProcesses(t *testing.T) {
 	})
 }
 
-// Settings that the definition refuses make every delivery refused: an error in stored settings must never let one
+// Settings that the definition refuses make every webhook refused: an error in stored settings must never let one
 // pass.
 func TestUnusableSettingsRefuseDeliveries(t *testing.T) {
 	t.Parallel()

@@ -78,7 +78,7 @@ func (l *loader) bind(c *Connection, p *registry.Provider,
 }
 
 // verifier binds the newest version of a definition that the connection's settings fit, and returns that version too.
-// It fails closed: if none fits, the verifier refuses every delivery, and misfit is the reason.
+// It fails closed: if none fits, the verifier refuses every webhook, and misfit is the reason.
 func (l *loader) verifier(ctx context.Context, c *Connection, newest *registry.Provider,
 	secrets []verification.Secret) (
 	v *verification.Verifier, used *registry.Provider, misfit error,
@@ -99,7 +99,7 @@ func (l *loader) verifier(ctx context.Context, c *Connection, newest *registry.P
 		}
 		return v, p, nil
 	}
-	l.log.LogAttrs(ctx, slog.LevelWarn, "connection refuses deliveries: its settings do not fit the provider's definition",
+	l.log.LogAttrs(ctx, slog.LevelWarn, "connection refuses webhooks: its settings do not fit the provider's definition",
 		slog.String("connection_uuid", c.UUID), slog.String("provider", c.Provider), slog.String("error", reason.Error()))
 	return l.refusing, newest, reason
 }

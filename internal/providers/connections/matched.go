@@ -18,7 +18,7 @@ import (
 // matchedPrecision is how exact a secret's last match is: the row is written at most this often.
 const matchedPrecision = time.Minute
 
-// matches remembers when deliveries verified under which secret, between two writes to the store.
+// matches remembers when webhooks verified under which secret, between two writes to the store.
 type matches struct {
 	bySecret sync.Map // secret id → *match
 }
@@ -61,7 +61,7 @@ func (m *matches) stored(secretID string, at int64) {
 	}
 }
 
-// Matched notes that a delivery verified under a secret. It costs the caller no query; StoreMatches writes the notes.
+// Matched notes that a webhook verified under a secret. It costs the caller no query; StoreMatches writes the notes.
 func (s *Service) Matched(secretID string, at time.Time) {
 	if id.Is(id.PrefixSecret, secretID) {
 		s.matches.note(secretID, at)

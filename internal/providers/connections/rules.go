@@ -105,7 +105,7 @@ type proposal struct {
 	creating bool
 	// provider is nil if there is none.
 	provider *registry.Provider
-	// stored are the secrets that verify deliveries unless the change brings another.
+	// stored are the secrets that verify webhooks unless the change brings another.
 	stored []verification.Secret
 }
 
@@ -211,7 +211,7 @@ func (p *proposal) checkVerification(violations *apperr.Violations) error {
 	}
 	engine := p.provider.Webhooks
 	if v := p.change.Scheme; v.Set && v.Value == SchemeNone && !unproved {
-		violations.Add("webhook.scheme", "coherent", "must not be none: the provider proves its deliveries")
+		violations.Add("webhook.scheme", "coherent", "must not be none: the provider proves its webhooks")
 	}
 	found, err := bindProblems(engine, p.next.Webhook.settings(secrets))
 	for _, problem := range found {
@@ -221,7 +221,7 @@ func (p *proposal) checkVerification(violations *apperr.Violations) error {
 			location = at
 		case "accept_unverified":
 			location, problem.Message = "webhook.scheme",
-				`must be "none": nothing proves who sends this provider's deliveries, and a connection that takes them has to `+
+				`must be "none": nothing proves who sends this provider's webhooks, and a connection that takes them has to `+
 					`say so`
 		}
 		violations.Add(location, problem.Rule, problem.Message)

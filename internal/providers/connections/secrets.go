@@ -19,7 +19,7 @@ import (
 
 // Limits of webhook secrets.
 const (
-	// MaxSecrets is how many a connection may have at the same time. A delivery that does not verify costs one
+	// MaxSecrets is how many a connection may have at the same time. A webhook that does not verify costs one
 	// verification for each.
 	MaxSecrets = 10
 	// MaxSecretLabel is in characters.
@@ -33,7 +33,7 @@ type WebhookSecret struct {
 	// Hint is the secret's last characters; empty if it is too short to show any.
 	Hint      string
 	CreatedAt time.Time
-	// LastMatchedAt is when a delivery last verified under the secret, to the minute; nil before the first.
+	// LastMatchedAt is when a webhook last verified under the secret, to the minute; nil before the first.
 	LastMatchedAt *time.Time
 }
 
@@ -53,8 +53,8 @@ func (s *Service) Secrets(ctx context.Context, v access.View, providerConfigKey,
 	return listSecrets(ctx, s.db.Read(), c.UUID)
 }
 
-// AddSecret stores a further secret of a connection of the actor's environment. From the next delivery on, deliveries
-// that verify under any of the secrets are accepted.
+// AddSecret stores a further secret of a connection of the actor's environment. From then on, webhooks that verify
+// under any of the secrets are accepted.
 func (s *Service) AddSecret(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string,
 	in NewWebhookSecret) (WebhookSecret, error) {
 	now := s.now()
@@ -79,7 +79,7 @@ func (s *Service) AddSecret(ctx context.Context, actor access.Principal, provide
 	return out, nil
 }
 
-// RemoveSecret deletes a secret of a connection of the actor's environment. After the last one is gone every delivery
+// RemoveSecret deletes a secret of a connection of the actor's environment. After the last one is gone every webhook
 // is refused.
 func (s *Service) RemoveSecret(ctx context.Context, actor access.Principal, providerConfigKey, connectionID,
 	secretID string) error {

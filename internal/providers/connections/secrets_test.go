@@ -17,8 +17,8 @@ import (
 
 const nextSecret = "the secret that replaces it: 77b2"
 
-// Promise: secrets rotate without a gap. While two are stored, deliveries verify under either; a deleted one is refused
-// from the next delivery on, and the trail names what came and went without its value.
+// Promise: secrets rotate without a gap. While two are stored, webhooks verify under either; a deleted one is refused
+// from the next webhook on, and the trail names what came and went without its value.
 func TestSecretsRotateWithoutAGap(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -118,7 +118,7 @@ func TestForeignSecrets(t *testing.T) {
 	})
 }
 
-// Promise: a secret tells when it last verified a delivery, to the minute, whatever the rate of deliveries, and never
+// Promise: a secret tells when it last verified a webhook, to the minute, whatever the rate of webhooks, and never
 // goes back in time.
 func TestLastMatch(t *testing.T) {
 	t.Parallel()
@@ -151,7 +151,7 @@ func TestLastMatch(t *testing.T) {
 		require.Equal(t, first.Add(time.Minute), *only().LastMatchedAt)
 
 		require.NoError(t, w.svc.RemoveSecret(t.Context(), w.a, "github", "acme", secretID))
-		at(time.Hour) // a delivery that was verified before the secret was deleted
+		at(time.Hour) // a webhook that was verified before the secret was deleted
 		w.svc.Matched("", first)
 		require.NoError(t, w.svc.StoreMatches(t.Context()))
 	})

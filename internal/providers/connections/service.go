@@ -33,7 +33,7 @@ type Config struct {
 	Box          *secretbox.Box
 	Providers    Providers
 	Environments Environments
-	// Keyring holds the keys that providers publish; nil refuses deliveries that need them.
+	// Keyring holds the keys that providers publish; nil refuses webhooks that need them.
 	Keyring  *verification.Keyring
 	Logger   *slog.Logger
 	OnDelete []DeleteHook

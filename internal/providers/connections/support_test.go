@@ -105,7 +105,7 @@ func (w *world) create(t *testing.T, who access.Principal, in connections.NewCon
 	return c
 }
 
-// accepts reports whether a delivery that GitHub signed with the secret passes.
+// accepts reports whether a webhook that GitHub signed with the secret passes.
 func accepts(in *connections.Inbound, secret string) bool {
 	body := []byte(`{"zen":"Keep it logically awesome."}`)
 	mac := hmac.New(sha256.New, []byte(secret))

@@ -21,7 +21,7 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// vector is a delivery that a definition has to accept, with what its provider signs of it. check changes the delivery
+// vector is a webhook that a definition has to accept, with what its provider signs of it. check changes the webhook
 // in every way in which it must then be refused.
 type vector struct {
 	slug     string
@@ -31,7 +31,7 @@ type vector struct {
 	secret, otherSecret string
 	// scheme is the Result's, hmac unless set.
 	scheme string
-	// request is the delivery, and its Now the moment of signing.
+	// request is the webhook, and its Now the moment of signing.
 	request *verification.Request
 	// at is the place of the signature, header:<name>, query:<name> or json:<pointer>, and text the signature there
 	// without what stands around it. encoding is hex or base64, or empty for a token.
@@ -44,7 +44,7 @@ type vector struct {
 	signed, outside []string
 	// timestamp is the place of the timestamp, header:<name>, json:<pointer> or sig:<key>; empty where there is none.
 	timestamp string
-	// bodyTells is true where only the body or the query tells a handshake without a signature from a delivery, or the
+	// bodyTells is true where only the body or the query tells a handshake without a signature from a webhook, or the
 	// signature may stand there.
 	bodyTells bool
 	// maxAge and maxSkew are the limits of the timestamp, 0 for none. They are inclusive to the second.
@@ -75,7 +75,7 @@ func connectWith(t *testing.T, slug string, settings verification.Settings, secr
 	return engine
 }
 
-// check is the promise of every definition: the delivery is accepted, also while secrets rotate, and refused for the
+// check is the promise of every definition: the webhook is accepted, also while secrets rotate, and refused for the
 // right reason when anything that is signed, the signature or the secret is another, or the time is not that of the
 // signature.
 func (v vector) check(t *testing.T) {
@@ -97,7 +97,7 @@ func (v vector) check(t *testing.T) {
 	v.checkTimestamp(t, one)
 }
 
-// requireProved asks that a delivery passes, before and after its body is read.
+// requireProved asks that a webhook passes, before and after its body is read.
 func requireProved(t *testing.T, v *verification.Verifier, r *verification.Request, scheme, keyID string) {
 	t.Helper()
 	require.Nil(t, v.Precheck(r.Header), "what Verify accepts must pass Precheck")
@@ -122,7 +122,7 @@ func (v *vector) checkSigned(t *testing.T, one *verification.Verifier) {
 		default:
 		}
 		changes := v.changes(t, part)
-		require.NotEmpty(t, changes, "the delivery has no %s to change", part)
+		require.NotEmpty(t, changes, "the webhook has no %s to change", part)
 		for _, r := range changes {
 			_, refusal := one.Verify(t.Context(), r)
 			require.NotNil(t, refusal, "accepted with another %s", part)
@@ -144,7 +144,7 @@ func (v *vector) checkSigned(t *testing.T, one *verification.Verifier) {
 	}
 }
 
-// changes returns the delivery with each byte of one part changed, one at a time.
+// changes returns the webhook with each byte of one part changed, one at a time.
 func (v *vector) changes(t *testing.T, part string) []*verification.Request {
 	t.Helper()
 	kind, name, _ := strings.Cut(part, ":")
@@ -213,7 +213,7 @@ func (v *vector) checkSignature(t *testing.T, one *verification.Verifier) {
 			r.Header[http.CanonicalHeaderKey(name)] = values
 			requireReason(t, one, r, verification.ReasonSignatureMissing)
 			require.Equal(t, v.bodyTells, one.Precheck(r.Header) == nil,
-				"a delivery without its signature header is refused before the body is read")
+				"a webhook without its signature header is refused before the body is read")
 		}
 		r := cloneRequest(v.request)
 		r.Header.Add(name, r.Header.Get(name))

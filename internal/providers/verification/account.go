@@ -24,7 +24,7 @@ func (p *plan) checkSource(ip netip.Addr) *Refusal {
 // Networks returns the networks that the provider sends from, or nil if the definition names none.
 func (v *Verifier) Networks() []netip.Prefix { return slices.Clone(v.plan.networks) }
 
-// checkAccount refuses a delivery for another account.
+// checkAccount refuses a webhook for another account.
 func (p *plan) checkAccount(w *view) *Refusal {
 	for i := range p.account {
 		if !p.account[i].holds(w) {
@@ -54,7 +54,7 @@ func (e *Engine) checkBinding() problems {
 	return fs
 }
 
-// binds reports whether a proof binds a delivery to the connection.
+// binds reports whether a proof binds a webhook to the connection.
 func (e *Engine) binds(d *Proof) bool {
 	switch {
 	case d.AnyOf != nil:

@@ -116,7 +116,7 @@ func (c *proofCompiler) compileStatic(d *Keys, families []keyFamily) {
 	}
 }
 
-// verifyPublic proves a delivery by a signature that a public key verifies.
+// verifyPublic proves a webhook by a signature that a public key verifies.
 func (p *proof) verifyPublic(ctx context.Context, s *workspace) (keyID string, refusal *Refusal) {
 	if refusal := p.collect(&s.view, &s.offered); refusal != nil {
 		return "", refusal
@@ -181,14 +181,14 @@ func (p *proof) publicKeys(ctx context.Context, s *workspace, keyID string) ([]f
 	keys, err := p.keyring.find(ctx, now, p.source, keyID)
 	switch {
 	case errors.Is(err, errKeyUnknown):
-		return nil, reject(ReasonSignatureMismatch, "The delivery names a key that the provider does not publish.")
+		return nil, reject(ReasonSignatureMismatch, "The webhook names a key that the provider does not publish.")
 	case err != nil:
 		return nil, reject(ReasonKeysUnavailable,
 			"The provider's public keys cannot be fetched, so nothing can be verified. The provider may send the webhook again.")
 	}
 	for _, k := range keys {
 		if !k.notAfter.IsZero() && (now.Before(k.notBefore) || now.After(k.notAfter)) {
-			return nil, reject(ReasonSignatureMismatch, "The certificate that the delivery names is not valid at this time.")
+			return nil, reject(ReasonSignatureMismatch, "The certificate that the webhook names is not valid at this time.")
 		}
 	}
 	return keys, nil

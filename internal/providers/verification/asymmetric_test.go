@@ -137,7 +137,7 @@ func TestAsymmetric(t *testing.T) {
 	}
 }
 
-// Promise: a delivery cannot have public keys tried without end.
+// Promise: a webhook cannot have public keys tried without end.
 func TestAsymmetricCandidates(t *testing.T) {
 	t.Parallel()
 	s := newSigner(t, "ed25519")

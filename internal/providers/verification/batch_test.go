@@ -25,7 +25,7 @@ func batched(items string, types ...string) verification.Declaration {
 	return d
 }
 
-// Promise: a delivery that carries several events is described by all their types, each once and in order, and by one
+// Promise: a webhook that carries several events is described by all their types, each once and in order, and by one
 // id over the ids of all.
 func TestDescribeBatch(t *testing.T) {
 	t.Parallel()
@@ -98,7 +98,7 @@ func TestDescribeSeveralArrays(t *testing.T) {
 		verifier(t, d, testKey).Describe(request(`{"entry":[{"changes":[{"id":1}]}]}`)).IDSource)
 }
 
-// Promise: where only several values together tell deliveries apart, all of them make the id, and none is left out.
+// Promise: where only several values together tell webhooks apart, all of them make the id, and none is left out.
 func TestDescribeJoinedIDs(t *testing.T) {
 	t.Parallel()
 	d := batched("/*", "{item:/type}")
@@ -125,7 +125,7 @@ func TestDescribeJoinedIDs(t *testing.T) {
 }
 
 // Promise: where a header makes the body a batch, a list without it is one event; and as the header is not signed,
-// neither type nor id are, because whoever replays a delivery could have it described in the other way.
+// neither type nor id are, because whoever replays a webhook could have it described in the other way.
 func TestDescribeBatchWhen(t *testing.T) {
 	t.Parallel()
 	d := batched("/*", "{item:/type}")

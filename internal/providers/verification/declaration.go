@@ -12,13 +12,13 @@ type Declaration struct {
 	Setup string `yaml:"setup"`
 	// Params are the values that each connection may set.
 	Params []Param `yaml:"params"`
-	// Proof is how a delivery proves its sender.
+	// Proof is how a webhook proves its sender.
 	Proof `yaml:",inline"`
 	// Body locates the JSON if the body as a whole is not JSON; nil if it always is.
 	Body *BodyRule `yaml:"body"`
 	// Event defines the derivation of type and id.
 	Event EventRules `yaml:"event"`
-	// Control marks the provider's pings and confirmations: a delivery that any predicate fits is acknowledged and stored
+	// Control marks the provider's pings and confirmations: a webhook that any predicate fits is acknowledged and stored
 	// but not forwarded.
 	Control []Predicate `yaml:"control"`
 	// Account lists predicates that must all be true for a webhook of this connection. It is needed if the proof shows

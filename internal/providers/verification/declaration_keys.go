@@ -12,7 +12,7 @@ type Keys struct {
 	JWKS *JWKS `yaml:"jwks"`
 	// ByKid requests from an API of the provider the key that a token names. For jwt only.
 	ByKid *ByKid `yaml:"by_kid"`
-	// CertURL takes the key from a certificate that the delivery names. For asymmetric only.
+	// CertURL takes the key from a certificate that the webhook names. For asymmetric only.
 	CertURL *CertURL `yaml:"cert_url"`
 }
 

@@ -234,7 +234,7 @@ func (v *Verifier) tryContents(ctx context.Context, p *proof, r *Request) Diagno
 	return Diagnosis{}
 }
 
-// otherHeaders names headers of the delivery that look like those of a signature.
+// otherHeaders names headers of the webhook that look like those of a signature.
 func (v *Verifier) otherHeaders(h http.Header) Diagnosis {
 	var names []string
 	for name := range h {
@@ -248,7 +248,7 @@ func (v *Verifier) otherHeaders(h http.Header) Diagnosis {
 		return Diagnosis{}
 	}
 	slices.Sort(names)
-	return Diagnosis{CauseHeaderOther, "The expected header is not there, but the delivery has " +
+	return Diagnosis{CauseHeaderOther, "The expected header is not there, but the webhook has " +
 		strings.Join(names[:min(3, len(names))], ", ") +
 		". Perhaps the connection's provider or parameters are not the sender's, or the provider sends an older signature."}
 }

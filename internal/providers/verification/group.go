@@ -71,7 +71,7 @@ func (n *node) covers() coverage {
 	return covers
 }
 
-// verify proves the delivery by the node.
+// verify proves the webhook by the node.
 func (n *node) verify(ctx context.Context, s *workspace) (Result, *Refusal) {
 	switch {
 	case n.proof != nil:

@@ -18,7 +18,7 @@ func signedOrToken() verification.Declaration {
 	return d
 }
 
-// Promise: of several proofs any one is enough, it is named, and a delivery that none proves is refused for what came
+// Promise: of several proofs any one is enough, it is named, and a webhook that none proves is refused for what came
 // closest.
 func TestAnyOf(t *testing.T) {
 	t.Parallel()

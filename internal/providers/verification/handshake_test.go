@@ -190,7 +190,7 @@ func escape(s string) string {
 	return strings.NewReplacer("%", "%25", "&", "%26", "+", "%2B", ";", "%3B").Replace(s)
 }
 
-// Promise: without the rule of the handshake the same delivery would be accepted, so the rule is what refuses it.
+// Promise: without the rule of the handshake the same webhook would be accepted, so the rule is what refuses it.
 func TestHandshakeOracleWouldExist(t *testing.T) {
 	t.Parallel()
 	d := crc("{body}")
@@ -212,7 +212,7 @@ func TestHandshakeCapture(t *testing.T) {
 	v := verifier(t, asana)
 	r := request("{}", "X-Hook-Secret", "made up there")
 	require.Nil(t, v.Precheck(r.Header))
-	require.NotNil(t, v.Precheck(http.Header{}), "a delivery still needs a signature")
+	require.NotNil(t, v.Precheck(http.Header{}), "a webhook still needs a signature")
 	response := requireAnswer(t, v, r, 200, "", "")
 	require.Equal(t, "made up there", response.Header.Get("X-Hook-Secret"))
 	require.Equal(t, "made up there", response.Capture.Value.Reveal())
@@ -355,7 +355,7 @@ func TestCompileRefusesHandshakes(t *testing.T) {
 	}
 }
 
-// Promise: deliveries from outside the networks that the provider names are refused, handshakes too.
+// Promise: webhooks from outside the networks that the provider names are refused, handshakes too.
 func TestSourceIPs(t *testing.T) {
 	t.Parallel()
 	d := crc("{body}")
@@ -419,8 +419,8 @@ func TestAnswers(t *testing.T) {
 		"reject_status limit"}, violationsOf(t, err))
 }
 
-// Promise: keys of the platform alone are not enough: a declaration says by which required parameter a delivery is the
-// connection's, a connection without it is refused, and deliveries of other accounts are.
+// Promise: keys of the platform alone are not enough: a declaration says by which required parameter a webhook is the
+// connection's, a connection without it is refused, and webhooks of other accounts are.
 func TestAccount(t *testing.T) {
 	t.Parallel()
 	open := certified("none")
@@ -433,7 +433,7 @@ func TestAccount(t *testing.T) {
 		violationsOfProof(t, verification.Proof{AnyOf: []verification.Proof{static, bodyOnly().Proof}}))
 	withToken := declared(verification.Proof{AllOf: []verification.Proof{static, token("header:a").Proof}})
 	_, err := verification.Compile(withToken)
-	require.NoError(t, err, "a token of the connection binds the delivery to it")
+	require.NoError(t, err, "a token of the connection binds the webhook to it")
 
 	d, account := accounted(static)
 	engine, err := verification.Compile(d)

@@ -19,7 +19,7 @@ import (
 
 const testKey = "a key that the sender shares"
 
-// now is when every delivery of these tests arrives.
+// now is when every webhook of these tests arrives.
 func now() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC) }
 
 func stamp(offset time.Duration) string { return strconv.FormatInt(now().Add(offset).Unix(), 10) }
@@ -98,7 +98,7 @@ func verifier(tb testing.TB, d verification.Declaration, values ...string) *veri
 	return v
 }
 
-// request makes a delivery from a body and pairs of header names and values; a name may come twice.
+// request makes a webhook from a body and pairs of header names and values; a name may come twice.
 func request(body string, pairs ...string) *verification.Request {
 	h := http.Header{}
 	for pair := range slices.Chunk(pairs, 2) {
@@ -107,7 +107,7 @@ func request(body string, pairs ...string) *verification.Request {
 	return &verification.Request{Method: http.MethodPost, Header: h, Body: []byte(body), Now: now()}
 }
 
-// signedList is a delivery that listed accepts.
+// signedList is a webhook that listed accepts.
 func signedList(id, ts, body string) *verification.Request {
 	return request(body, "webhook-id", id, "webhook-timestamp", ts,
 		"webhook-signature", "v1,"+b64MAC(testKey, id+"."+ts+"."+body))
@@ -147,7 +147,7 @@ func sha256Proof(from, signed string) verification.Proof {
 	}
 }
 
-// atURL is a delivery at a URL.
+// atURL is a webhook at a URL.
 func atURL(r *verification.Request, public, path, query string) *verification.Request {
 	r.PublicURL, r.Path, r.RawQuery = public, path, query
 	return r

@@ -144,7 +144,7 @@ func (c *proofCompiler) compileJWTKeys(symmetric bool) {
 	}
 }
 
-// verifyJWT proves a delivery by a token, or by all of several.
+// verifyJWT proves a webhook by a token, or by all of several.
 func (p *proof) verifyJWT(ctx context.Context, s *workspace) (keyID string, refusal *Refusal) {
 	if p.jwt.src.kind != sourceItems {
 		text, state := s.view.text(&p.jwt.src)

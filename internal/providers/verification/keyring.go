@@ -18,7 +18,7 @@ const (
 	KeyTimeout    = 5 * time.Second
 	maxKeys       = 64   // of one source
 	maxKeySources = 1024 // of one Keyring
-	// refreshGap is how long keys are not asked for again although a delivery names one that is not known.
+	// refreshGap is how long keys are not asked for again although a webhook names one that is not known.
 	refreshGap = time.Minute
 	// retryGap is how long after a failure they are not.
 	retryGap = 10 * time.Second
@@ -110,7 +110,7 @@ func (k *Keyring) find(ctx context.Context, now time.Time, src *keySource, keyID
 		if flight == nil && !fresh && !fetched && entry.mayFetch(src, now) {
 			flight, wait, fetched = k.fetch(ctx, now, src, entry, keyID), true, true
 		}
-		// A fetch that another delivery started brings all keys, or one that may not be ours.
+		// A fetch that another webhook started brings all keys, or one that may not be ours.
 		fetched = fetched || wait && !src.single
 		// A source of single keys that was not asked for this one says nothing of it, and strangers can see to that by asking
 		// for others.
@@ -177,7 +177,7 @@ func (e *sourceKeys) mayFetch(src *keySource, now time.Time) bool {
 	return src.single && e.single < maxSingleFetches
 }
 
-// fetch starts a fetch, which goes on when the delivery that needs it is gone. The Keyring is locked.
+// fetch starts a fetch, which goes on when the webhook that needs it is gone. The Keyring is locked.
 func (k *Keyring) fetch(ctx context.Context, now time.Time, src *keySource, e *sourceKeys, keyID string) chan struct{} {
 	done := make(chan struct{})
 	e.flight = done

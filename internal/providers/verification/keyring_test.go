@@ -68,7 +68,7 @@ func pubsub() verification.Proof {
 	return p
 }
 
-// accounted binds deliveries to an account that the connection names.
+// accounted binds webhooks to an account that the connection names.
 func accounted(p verification.Proof) (d verification.Declaration, account map[string]string) {
 	d = declared(p)
 	d.Params = []verification.Param{{Name: "account", Description: "The account.", Pattern: ".+", Required: true,
@@ -91,7 +91,7 @@ func bound(t *testing.T, p verification.Proof, ring *verification.Keyring, value
 	return v
 }
 
-// bearer is a delivery with a token of a key that arrives some time after now.
+// bearer is a webhook with a token of a key that arrives some time after now.
 func bearer(t *testing.T, kid string, after time.Duration) *verification.Request {
 	t.Helper()
 	claims := map[string]any{"aud": "https://me", "exp": now().Add(after).Unix(), "iat": now().Add(after).Unix()}
@@ -146,14 +146,14 @@ func TestKeyringWithdrawal(t *testing.T) {
 	requireProved(t, v, bearer(t, "k1", 0), "jwt", "k1")
 	p.set(jwks(t, "k2"))
 	requireProved(t, v, bearer(t, "k1", 59*time.Minute), "jwt", "k1")
-	// The first delivery after that starts the fetch and does not wait for it.
+	// The first webhook after that starts the fetch and does not wait for it.
 	await.Condition(t, "the withdrawn key to be refused", func() bool {
 		_, refusal := v.Verify(t.Context(), bearer(t, "k1", time.Hour))
 		return refusal != nil && refusal.Reason == verification.ReasonSignatureMismatch
 	})
 }
 
-// Promise: deliveries that need the same keys at once share one fetch, and one that goes away does not end it for the
+// Promise: webhooks that need the same keys at once share one fetch, and one that goes away does not end it for the
 // others.
 func TestKeyringSingleFlight(t *testing.T) {
 	t.Parallel()
@@ -248,7 +248,7 @@ func TestKeyringByKid(t *testing.T) {
 	require.Equal(t, []string{"keys.by_kid required"}, violationsOfProof(t, wrong))
 }
 
-// Promise: where a stranger has used up the calls by asking for other keys, also for ones that there are, a delivery
+// Promise: where a stranger has used up the calls by asking for other keys, also for ones that there are, a webhook
 // whose key could not be asked for is no forgery: it is to be sent again.
 func TestKeyringByKidUsedUp(t *testing.T) {
 	t.Parallel()

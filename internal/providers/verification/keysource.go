@@ -152,14 +152,14 @@ func (c *proofCompiler) compileCertURL(field string, d *CertURL, families []keyF
 	}
 }
 
-// certRule says where a delivery names its certificate, and which URLs may be fetched.
+// certRule says where a webhook names its certificate, and which URLs may be fetched.
 type certRule struct {
 	src    source
 	host   *regexp.Regexp
 	suffix string
 }
 
-// allows reports whether a URL that came with a delivery may be fetched: https at one of the provider's hosts, with
+// allows reports whether a URL that came with a webhook may be fetched: https at one of the provider's hosts, with
 // nothing in it that could mean another place.
 func (r *certRule) allows(text string) bool {
 	if len(text) > maxText || !printable(text, maxText) || strings.ContainsAny(text, `\%@`) {

@@ -10,7 +10,7 @@ const (
 	maxSequence    = 100     // headers of one header_seq
 	maxSecrets     = 16      // valid at the same time on one connection
 	maxSecretBytes = 4 << 10
-	minSecretBytes = 8 // of a symmetric key or token: fewer are guessed from one delivery
+	minSecretBytes = 8 // of a symmetric key or token: fewer are guessed from one webhook
 	maxIDBytes     = 512
 	maxTypeBytes   = 256
 	maxJSONDepth   = 512

@@ -15,7 +15,7 @@ func outline(t *testing.T, d verification.Declaration) verification.Outline {
 	return engine.Outline()
 }
 
-// Promise: an outline says of each type and id whether the proof covers it, as Describe says it of a delivery, and
+// Promise: an outline says of each type and id whether the proof covers it, as Describe says it of a webhook, and
 // lists the ids by convention that count.
 func TestOutline(t *testing.T) {
 	t.Parallel()

@@ -208,7 +208,7 @@ func (c *proofCompiler) checkSignatureTimestamp() {
 	}
 }
 
-// verify proves the delivery by this proof alone.
+// verify proves the webhook by this proof alone.
 func (p *proof) verify(ctx context.Context, s *workspace) (Result, *Refusal) {
 	if p.usesSecrets() && len(p.keys) == 0 {
 		return Result{}, refuseNoSecret()

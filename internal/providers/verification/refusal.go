@@ -14,15 +14,15 @@ const (
 	ReasonTimestampMissing    Reason = "timestamp_missing"
 	ReasonTimestampMalformed  Reason = "timestamp_malformed"
 	ReasonTimestampOutOfRange Reason = "timestamp_out_of_range"
-	// ReasonHeaderMissing: a header that the signature covers, or that carries the delivery's id under it, is not there.
+	// ReasonHeaderMissing: a header that the signature covers, or that carries the webhook's id under it, is not there.
 	ReasonHeaderMissing Reason = "header_missing"
-	// ReasonHeaderMalformed: such a header, or the one with the delivery's id, occurs twice or cannot be used.
+	// ReasonHeaderMalformed: such a header, or the one with the webhook's id, occurs twice or cannot be used.
 	ReasonHeaderMalformed Reason = "header_malformed"
 	// ReasonBodyMalformed: the body does not have the form that the signed content is built from.
 	ReasonBodyMalformed Reason = "body_malformed"
 	// ReasonURLUnknown: the signature covers the URL, and the URL that the provider calls is not known.
 	ReasonURLUnknown Reason = "url_unknown"
-	// ReasonURLMalformed: the signature covers the URL, and the delivery's has something in it that the scheme cannot
+	// ReasonURLMalformed: the signature covers the URL, and the webhook's has something in it that the scheme cannot
 	// carry.
 	ReasonURLMalformed Reason = "url_malformed"
 	// ReasonClaimRefused: a token is valid, but one of its claims has another value than the connection expects.
@@ -83,7 +83,7 @@ func refuseMismatch() *Refusal {
 }
 
 func (p *proof) refuseNoSignature() *Refusal {
-	return reject(ReasonSignatureMissing, "The delivery has no signature: the "+p.signaturePlaces()+
+	return reject(ReasonSignatureMissing, "The webhook has no signature: the "+p.signaturePlaces()+
 		" is missing. Set a secret for this webhook at the provider.")
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// view reads values of one delivery. It finds the JSON when it is first asked for.
+// view reads values of one webhook. It finds the JSON when it is first asked for.
 type view struct {
 	request   *Request
 	formField string

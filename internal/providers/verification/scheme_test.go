@@ -120,7 +120,7 @@ func TestKeyedHashVector(t *testing.T) {
 	requireRefused(t, v, post(`{"example_field":"example_valuE"}`), verification.ReasonSignatureMismatch)
 }
 
-// Promise: a plain hash cannot be extended: who holds one delivery cannot append to its body, although SHA-1 would let
+// Promise: a plain hash cannot be extended: who holds one webhook cannot append to its body, although SHA-1 would let
 // them.
 func TestKeyedHashExtension(t *testing.T) {
 	t.Parallel()
@@ -252,7 +252,7 @@ func TestBasic(t *testing.T) {
 	require.Equal(t, []string{"authorization"}, v.RedactHeaders())
 }
 
-// Promise: deliveries that nothing proves are taken only by a connection that says so, and are never called verified.
+// Promise: webhooks that nothing proves are taken only by a connection that says so, and are never called verified.
 func TestNone(t *testing.T) {
 	t.Parallel()
 	engine, err := verification.Compile(declared(verification.Proof{Scheme: "none"}))

@@ -121,7 +121,7 @@ func bindKeys(proofs []*proof, secrets []Secret) problems {
 			fs = append(fs, refused[0])
 		default:
 			fs.add("secret", ruleCoherent,
-				"%s has no use: this provider's deliveries are proved without a secret of the connection", s.ID)
+				"%s has no use: this provider's webhooks are proved without a secret of the connection", s.ID)
 		}
 	}
 	return fs

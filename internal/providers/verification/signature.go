@@ -29,7 +29,7 @@ type signatureRule struct {
 	base64 *base64.Encoding
 }
 
-// candidates are the signatures that a delivery offers, as text.
+// candidates are the signatures that a webhook offers, as text.
 type candidates struct {
 	texts    [maxSignatures]string
 	rules    [maxSignatures]*signatureRule

@@ -10,7 +10,7 @@ type content struct {
 	parts []signedPart
 	// body is the place of {body} in parts, or -1.
 	body int
-	// each is the array whose items each carry a signature of their own; nil for one signature of the delivery.
+	// each is the array whose items each carry a signature of their own; nil for one signature of the webhook.
 	each *source
 	// secret is true when the content contains the secret.
 	secret bool
@@ -234,9 +234,9 @@ func (c *proofCompiler) cover() {
 	}
 }
 
-// coverage is which parts of a delivery a proof covers.
+// coverage is which parts of a webhook a proof covers.
 type coverage struct {
-	// nothing is true for a proof that covers no part of the delivery, such as a token.
+	// nothing is true for a proof that covers no part of the webhook, such as a token.
 	nothing bool
 	body    bool
 	query   bool

@@ -271,7 +271,7 @@ func TestCompileRefusesBorders(t *testing.T) {
 	}
 }
 
-// Promise: whatever a declaration signs, no other delivery has the same content: changing any byte of the delivery that
+// Promise: whatever a declaration signs, no other webhook has the same content: changing any byte of the webhook that
 // the template covers refuses it.
 func TestVerifyRefusesEveryFlippedByteOfURLSchemes(t *testing.T) {
 	t.Parallel()
@@ -290,7 +290,7 @@ func TestVerifyRefusesEveryFlippedByteOfURLSchemes(t *testing.T) {
 			return refusal
 		}
 		if refusal := send(); refusal != nil {
-			rt.Fatalf("a good delivery was refused: %v", refusal)
+			rt.Fatalf("a good webhook was refused: %v", refusal)
 		}
 		part := parts[rapid.IntRange(0, 3).Draw(rt, "part")]
 		part[rapid.IntRange(0, len(part)-1).Draw(rt, "byte")] ^= 1 << rapid.IntRange(0, 7).Draw(rt, "bit")

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// sourceKind is where a value of a delivery is read from. Kinds are flags, so that a place of a declaration can say
+// sourceKind is where a value of a webhook is read from. Kinds are flags, so that a place of a declaration can say
 // which it takes.
 type sourceKind uint16
 
@@ -65,7 +65,7 @@ func (k sourceKind) String() string {
 	return strings.Join(forms, ", ")
 }
 
-// source is one place in a delivery that holds one value.
+// source is one place in a webhook that holds one value.
 type source struct {
 	kind sourceKind
 	// text is the source in its normal form, header names in lower case: "header:x-a", "json:/a", "sig:t".
@@ -138,7 +138,7 @@ func namedHeader(arg string) (source, string) {
 		if !validHeaderName(name) || slices.ContainsFunc(names[:i], func(s string) bool {
 			return strings.EqualFold(s, name)
 		}) {
-			return source{}, "is not a header name that a delivery can carry, or a list of different ones with commas " +
+			return source{}, "is not a header name that a webhook can carry, or a list of different ones with commas " +
 				"between them"
 		}
 		if i == 0 {

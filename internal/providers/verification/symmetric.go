@@ -22,7 +22,7 @@ func (p *proof) newHashes() []hash.Hash {
 	}
 }
 
-// verifyMAC proves a delivery by hmac or keyed_hash.
+// verifyMAC proves a webhook by hmac or keyed_hash.
 func (p *proof) verifyMAC(s *workspace) (keyID string, refusal *Refusal) {
 	if refusal := p.collect(&s.view, &s.offered); refusal != nil {
 		return "", refusal

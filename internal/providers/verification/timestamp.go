@@ -97,7 +97,7 @@ func (t *timestampRule) check(at, now time.Time) *Refusal {
 	}
 	if skew := at.Sub(now); t.maxSkew > 0 && skew > t.maxSkew {
 		return &Refusal{Reason: ReasonTimestampOutOfRange, Message: fmt.Sprintf(
-			"The signature is right, but the delivery's timestamp is %s in the future and at most %s is accepted. "+
+			"The signature is right, but the webhook's timestamp is %s in the future and at most %s is accepted. "+
 				"This host's clock is behind, or the sender's ahead.", skew.Round(time.Second), t.maxSkew)}
 	}
 	return nil
@@ -165,7 +165,7 @@ func (c *proofCompiler) checkTimestampSigned() {
 	}
 }
 
-// stamp is a delivery's timestamp as text and as time.
+// stamp is a webhook's timestamp as text and as time.
 type stamp struct {
 	text string
 	at   time.Time

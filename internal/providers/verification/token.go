@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// verifyToken proves a delivery by the secret itself, at any of its places. Where a place is every item of an array,
+// verifyToken proves a webhook by the secret itself, at any of its places. Where a place is every item of an array,
 // each item must carry a secret of the connection.
 func (p *proof) verifyToken(s *workspace) (keyID string, refusal *Refusal) {
 	found := false
@@ -67,7 +67,7 @@ func (p *proof) matchToken(text string) (keyID string, ok bool) {
 	return "", false
 }
 
-// verifyBasic proves a delivery by the user and password of RFC 7617, of which the secret is "user:password".
+// verifyBasic proves a webhook by the user and password of RFC 7617, of which the secret is "user:password".
 func (p *proof) verifyBasic(s *workspace) (keyID string, refusal *Refusal) {
 	value, state := single(s.view.request.Header, "Authorization")
 	switch state {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// urlVariant is one of the forms of the delivery's URL that a provider may have signed.
+// urlVariant is one of the forms of the webhook's URL that a provider may have signed.
 type urlVariant struct {
 	// otherPort leaves the port out where the URL has one, and puts the scheme's own where it has none.
 	otherPort bool

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Verifier verifies one connection's deliveries. It is safe for concurrent use.
+// Verifier verifies one connection's webhooks. It is safe for concurrent use.
 type Verifier struct {
 	plan *plan
 	// workspaces pools *workspace values.
@@ -46,14 +46,14 @@ func newVerifier(p *plan) *Verifier {
 	return v
 }
 
-// work takes a workspace for a delivery. It is given back with rest.
+// work takes a workspace for a webhook. It is given back with rest.
 func (v *Verifier) work(r *Request) *workspace {
 	s, _ := v.workspaces.Get().(*workspace)
 	s.view.request, s.view.formField = r, v.plan.formField
 	return s
 }
 
-// rest gives a workspace back without anything of the delivery in it.
+// rest gives a workspace back without anything of the webhook in it.
 func (v *Verifier) rest(s *workspace) {
 	s.view.request, s.timestamp.text = nil, ""
 	if s.view.found || s.view.claims != nil {
@@ -66,7 +66,7 @@ func (v *Verifier) rest(s *workspace) {
 	v.workspaces.Put(s)
 }
 
-// Request is one delivery.
+// Request is one webhook.
 type Request struct {
 	Method string
 	// PublicURL is scheme and host, and the path prefix if there is one, under which providers reach this server, without
@@ -83,11 +83,11 @@ type Request struct {
 	Body []byte
 	// RemoteIP is the sender's address. Only definitions that name the provider's networks need it.
 	RemoteIP netip.Addr
-	// Now is when the delivery arrived.
+	// Now is when the webhook arrived.
 	Now time.Time
 }
 
-// Result is how a delivery was proved.
+// Result is how a webhook was proved.
 type Result struct {
 	// Scheme is the declaration's scheme. If several proofs had to pass, it is their schemes joined by +.
 	Scheme string
@@ -132,7 +132,7 @@ func (v *Verifier) Verify(ctx context.Context, r *Request) (Result, *Refusal) {
 	return result, nil
 }
 
-// checkIDHeaders refuses a delivery that carries two ids: which of them deduplicates it must not depend on who reads
+// checkIDHeaders refuses a webhook that carries two ids: which of them deduplicates it must not depend on who reads
 // it.
 func (p *plan) checkIDHeaders(h http.Header) *Refusal {
 	for i := range p.ids {

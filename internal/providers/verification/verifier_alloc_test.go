@@ -14,7 +14,7 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Promise: verifying allocates nothing, so a flood of deliveries costs hashing and no garbage.
+// Promise: verifying allocates nothing, so a flood of webhooks costs hashing and no garbage.
 //
 //nolint:paralleltest // AllocsPerRun counts the whole process's allocations and refuses to run beside parallel tests.
 func TestVerifyAllocatesNothing(t *testing.T) {

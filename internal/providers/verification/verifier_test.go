@@ -288,7 +288,7 @@ func TestVerifyBordersOfSignedParts(t *testing.T) {
 	requireRefused(t, v, after("a-b", "{}"), verification.ReasonHeaderMalformed)
 }
 
-// Promise: an id that cannot be kept refuses a delivery whose signature covers it, rather than losing it.
+// Promise: an id that cannot be kept refuses a webhook whose signature covers it, rather than losing it.
 func TestVerifyUnfitSignedID(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, listed(), testKey)
@@ -298,7 +298,7 @@ func TestVerifyUnfitSignedID(t *testing.T) {
 	}
 }
 
-// Promise: an unsigned id does not decide over the delivery, except that there may not be two.
+// Promise: an unsigned id does not decide over the webhook, except that there may not be two.
 func TestVerifyUnsignedID(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, bodyOnly(), testKey)
@@ -347,7 +347,7 @@ func TestRefusalsTellNothing(t *testing.T) {
 	}
 }
 
-// Promise: changing any bit of anything that is signed, or of the signature, refuses the delivery.
+// Promise: changing any bit of anything that is signed, or of the signature, refuses the webhook.
 func TestVerifyRefusesEveryFlippedBit(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, listed(), "another secret", testKey)
@@ -364,7 +364,7 @@ func TestVerifyRefusesEveryFlippedBit(t *testing.T) {
 			return refusal
 		}
 		if refusal := send(); refusal != nil {
-			rt.Fatalf("a good delivery was refused: %v", refusal)
+			rt.Fatalf("a good webhook was refused: %v", refusal)
 		}
 		name := rapid.SampledFrom([]string{"id", "ts", "body", "mac"}).Draw(rt, "part")
 		part := parts[name]
@@ -376,7 +376,7 @@ func TestVerifyRefusesEveryFlippedBit(t *testing.T) {
 	})
 }
 
-// Promise: one Verifier serves many deliveries at once, with every right one accepted and every wrong one refused.
+// Promise: one Verifier serves many webhooks at once, with every right one accepted and every wrong one refused.
 func TestVerifyConcurrently(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, listed(), "old secret", testKey)
