@@ -102,7 +102,8 @@ const (
 
 // Limits of settings.
 const (
-	// webhookBodyHardLimit is the maximum of webhook-max-body-bytes: 25 MiB.
+	// webhookBodyHardLimit is the maximum of webhook-max-body-bytes. A test of internal/app compares it with that of
+	// connections, which this package cannot import.
 	webhookBodyHardLimit int64 = 25 << 20
 
 	webhookBudgetMinimum    int64 = 1 << 20

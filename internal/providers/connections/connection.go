@@ -7,6 +7,7 @@ import (
 
 	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/providers/verification"
 )
 
 // Collection is the name under which changes to connections raise the version that caches watch.
@@ -54,7 +55,7 @@ const (
 	MaxDedupeWindow = 30 * 24 * time.Hour
 	// DefaultMaxBodyBytes and MaxBodyBytes bound a webhook's body.
 	DefaultMaxBodyBytes int64 = 10 << 20
-	MaxBodyBytes        int64 = 25 << 20
+	MaxBodyBytes              = verification.MaxBodyBytes
 	// AliasHold is how long a released alias stays reserved for its environment, because providers continue to post to
 	// URLs long after they were replaced.
 	AliasHold = 90 * 24 * time.Hour

@@ -223,8 +223,8 @@ func (c *compiler) compileResponses(d *Declaration) {
 	if c.reject < 400 || c.reject > 499 {
 		c.problems.add("reject_status", ruleLimit, "must be 400 to 499")
 	}
-	if c.maxBody = d.MaxBody; c.maxBody < 0 || c.maxBody > maxBodyLimit {
-		c.problems.add("max_body", ruleLimit, "must be 1 to %d", maxBodyLimit)
+	if c.maxBody = d.MaxBody; c.maxBody < 0 || c.maxBody > MaxBodyBytes {
+		c.problems.add("max_body", ruleLimit, "must be 1 to %d", MaxBodyBytes)
 	}
 	c.limit("source_ips", len(d.SourceIPs))
 	for i, text := range d.SourceIPs {

@@ -1,5 +1,8 @@
 package verification
 
+// MaxBodyBytes is the size of the largest body that the gateway accepts from any provider: 25 MiB.
+const MaxBodyBytes int64 = 25 << 20
+
 // Limits on what a request may make the engine do, and on what a declaration may ask for.
 const (
 	maxHeaderName  = 128
@@ -29,7 +32,6 @@ const (
 	maxWindowS     = 24 * 60 * 60
 	maxResponse    = 1024 // bytes of the body of a response, and of each of its headers
 	maxChallenge   = 128
-	maxBodyLimit   = 25 << 20
 	maxProofs      = 8 // of one declaration
 	maxProofDepth  = 3 // of any_of and all_of
 	maxURLVariants = 4
