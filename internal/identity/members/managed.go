@@ -56,8 +56,8 @@ func (s *Service) GiveManaged(ctx context.Context, tx *sql.Tx, actor access.Prin
 			continue
 		}
 		b := Binding{ID: id.New(id.PrefixBinding), PrincipalKind: access.KindUser, PrincipalID: actor.ID, Role: r.Role,
-			Environment: r.Environment, CreatedMillis: clock.Millis(now)}
-		added, err := insertManaged(ctx, tx, actor.Team, provider, b)
+			Environment: r.Environment, CreatedMillis: clock.Millis(now), ManagedBy: provider}
+		added, err := insertManaged(ctx, tx, actor.Team, b)
 		if err != nil {
 			return err
 		}

@@ -248,7 +248,7 @@ func (s *Service) UpdateRole(ctx context.Context, actor access.Principal, role a
 		}
 		ms := clock.Millis(c.Now)
 		r.UpdatedMillis = &ms
-		if err := updateRole(ctx, tx, c.Team, r); err != nil {
+		if err := updateRole(ctx, tx, c.Team, before, r); err != nil {
 			return err
 		}
 		return audit.Record(ctx, tx, c.Now, roleEvent(c, r.ID, "role.update", roleState(before), roleState(r)))

@@ -14,20 +14,11 @@ import (
 
 // readManaged returns the bindings that a provider gave to a user, or to anybody where user is empty.
 func readManaged(ctx context.Context, q db.Querier, team id.Team, provider, user string) ([]Binding, error) {
-	rows, err := q.QueryContext(ctx, `SELECT id, principal_type, principal_id, role, COALESCE(environment_id, ''),
-			created_ms FROM role_bindings
-		WHERE managed_by = $1 AND team_id = $2 AND ($3 = '' OR principal_type = 'user' AND principal_id = $3) ORDER BY id`,
-		provider, team, user)
-	if err != nil {
-		return nil, fmt.Errorf("read the roles of a provider: %w", err)
+	w := new(db.Where).And("managed_by = ?", provider).And("team_id = ?", string(team))
+	if user != "" {
+		w.And("principal_type = 'user' AND principal_id = ?", user)
 	}
-	var list []Binding
-	err = db.Each(rows, func(r *sql.Rows) error {
-		var b Binding
-		err := r.Scan(&b.ID, &b.PrincipalKind, &b.PrincipalID, &b.Role, &b.Environment, &b.CreatedMillis)
-		list = append(list, b)
-		return err
-	})
+	list, err := db.All(ctx, q, bindingColumns, "FROM role_bindings", w, "ORDER BY id")
 	if err != nil {
 		return nil, fmt.Errorf("read the roles of a provider: %w", err)
 	}
@@ -35,12 +26,13 @@ func readManaged(ctx context.Context, q db.Querier, team id.Team, provider, user
 }
 
 // insertManaged stores a binding that a provider gives, and reports false where somebody gave it before.
-func insertManaged(ctx context.Context, tx *sql.Tx, team id.Team, provider string, b Binding) (bool, error) {
-	return db.Changed(tx.ExecContext(ctx, `INSERT INTO role_bindings (id, team_id, principal_type, principal_id, role,
-			environment_id, created_ms, expires_ms, managed_by)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, NULL, $8) ON CONFLICT DO NOTHING`,
-		b.ID, team, b.PrincipalKind, b.PrincipalID, b.Role,
-		sql.NullString{String: string(b.Environment), Valid: b.Environment != ""}, b.CreatedMillis, provider))
+func insertManaged(ctx context.Context, tx *sql.Tx, team id.Team, b Binding) (bool, error) {
+	added, err := db.Insert(ctx, tx, "INSERT INTO role_bindings", append(bindingColumns(&b), db.Col("team_id", &team)),
+		"ON CONFLICT DO NOTHING")
+	if err != nil {
+		return false, fmt.Errorf("store a role of a provider: %w", err)
+	}
+	return added, nil
 }
 
 func deleteManaged(ctx context.Context, tx *sql.Tx, binding string) error {

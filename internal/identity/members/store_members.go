@@ -16,7 +16,7 @@ import (
 )
 
 // What reading a member m adds: the columns, and the joins that bring the roles that hold at $1. A member without any
-// is one row.
+// is one row. Every request of a session reads its member, so the row is scanned by hand and not through db.Columns.
 const (
 	memberColumns = "u.id, u.email, b.id, b.role, b.environment_id, b.created_ms, b.expires_ms, b.managed_by, r.name, " +
 		"r.permissions"
@@ -43,7 +43,7 @@ func readMember(ctx context.Context, q db.Querier, team id.Team, user string, no
 	m.team = team
 
 	err = db.Each(rows, func(r *sql.Rows) error {
-		var b bindingRow
+		var b joinedBinding
 		if err := r.Scan(append([]any{&m.user.ID, &m.user.Email},
 			b.targets()...)...); err != nil {
 			return err
@@ -57,42 +57,40 @@ func readMember(ctx context.Context, q db.Querier, team id.Team, user string, no
 	return m, ok, nil
 }
 
-// bindingRow is a binding with its role, as an outer join brings them.
-type bindingRow struct {
+// joinedBinding is a binding with its role, as the outer join of readMember brings them.
+type joinedBinding struct {
 	id, role, environment, managedBy, name, permissions sql.NullString
 	createdMillis                                       sql.NullInt64
 	expiresMillis                                       *int64
 }
 
-func (b *bindingRow) targets() []any {
+func (b *joinedBinding) targets() []any {
 	return []any{&b.id, &b.role, &b.environment, &b.createdMillis, &b.expiresMillis, &b.managedBy, &b.name, &b.permissions}
 }
 
-func (b *bindingRow) addTo(m *member) error {
+func (b *joinedBinding) addTo(m *member) error {
 	if !b.id.Valid {
 		return nil
 	}
-	binding, err := b.binding(access.KindUser, m.user.ID)
+	binding := Binding{
+		ID: b.id.String, PrincipalKind: access.KindUser, PrincipalID: m.user.ID, Role: access.Role(b.role.String),
+		Environment: id.Environment(b.environment.String), CreatedMillis: b.createdMillis.Int64,
+		ExpiresMillis: b.expiresMillis, ManagedBy: b.managedBy.String,
+	}
+	err := binding.setRole(b.name, b.permissions)
 	m.bindings = append(m.bindings, binding)
 	return err
 }
 
-func (b *bindingRow) binding(kind access.Kind, principal string) (Binding, error) {
-	permissions, name, err := b.rolePermissions()
-	return Binding{
-		ID: b.id.String, PrincipalKind: kind, PrincipalID: principal, Role: access.Role(b.role.String), RoleName: name,
-		Environment: id.Environment(b.environment.String), CreatedMillis: b.createdMillis.Int64,
-		ExpiresMillis: b.expiresMillis, ManagedBy: b.managedBy.String, permissions: permissions,
-	}, err
-}
-
-// rolePermissions returns what the role brings and what it is called.
-func (b *bindingRow) rolePermissions() ([]access.Permission, string, error) {
-	if !b.permissions.Valid {
-		return access.Role(b.role.String).Permissions(), b.role.String, nil
+// setRole sets what the role permits and what it is called. Both are NULL for a system role.
+func (b *Binding) setRole(name, permissions sql.NullString) (err error) {
+	if !permissions.Valid {
+		b.permissions, b.RoleName = b.Role.Permissions(), string(b.Role)
+		return nil
 	}
-	list, err := decodePermissions(b.permissions.String)
-	return list, b.name.String, err
+	b.RoleName = name.String
+	b.permissions, err = decodePermissions(permissions.String)
+	return err
 }
 
 // decodePermissions reads the permissions of a stored role. One that is not known here can only come from another
@@ -117,17 +115,6 @@ func AddMembership(ctx context.Context, tx *sql.Tx, team id.Team, user string, n
 	return nil
 }
 
-func insertBinding(ctx context.Context, tx *sql.Tx, team id.Team, b Binding) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO role_bindings (id, team_id, principal_type, principal_id, role,
-			environment_id, created_ms, expires_ms)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, b.ID, team, b.PrincipalKind, b.PrincipalID, b.Role,
-		sql.NullString{String: string(b.Environment), Valid: b.Environment != ""}, b.CreatedMillis, b.ExpiresMillis)
-	if err != nil {
-		return fmt.Errorf("store the binding: %w", err)
-	}
-	return nil
-}
-
 // isMember reports whether the user is a member of the team, disabled or not.
 func isMember(ctx context.Context, q db.Querier, team id.Team, user string) (bool, error) {
 	var n int
@@ -135,8 +122,14 @@ func isMember(ctx context.Context, q db.Querier, team id.Team, user string) (boo
 	return db.Found("the membership", err)
 }
 
-const selectMembers = `SELECT u.id, u.email, m.created_ms, m.disabled_ms FROM memberships m
-	JOIN users u ON u.id = m.user_id`
+func teamMemberColumns(m *Member) db.Columns {
+	return db.Columns{
+		db.Col("u.id", &m.User.ID),
+		db.Col("u.email", &m.User.Email),
+		db.Col("m.created_ms", &m.JoinedMillis),
+		db.Col("m.disabled_ms", &m.DisabledMillis),
+	}
+}
 
 func readTeamMember(ctx context.Context, q db.Querier, team id.Team, user string,
 	now time.Time) (m Member, ok bool, err error) {
@@ -164,25 +157,16 @@ func listMembers(ctx context.Context, q db.Querier, team id.Team, f MemberFilter
 // queryMembers reads members and then, in one more query, the roles that they have now.
 func queryMembers(ctx context.Context, q db.Querier, team id.Team, now time.Time, w *db.Where,
 	tail string) ([]Member, error) {
-	rows, err := q.QueryContext(ctx, selectMembers+w.Text()+" "+tail, w.Args()...)
-	if err != nil {
-		return nil, fmt.Errorf("read members: %w", err)
-	}
-	var list []Member
-	var users []string
-	err = db.Each(rows, func(r *sql.Rows) error {
-		var m Member
-		if err := r.Scan(&m.User.ID, &m.User.Email, &m.JoinedMillis, &m.DisabledMillis); err != nil {
-			return err
-		}
-		list, users = append(list, m), append(users, m.User.ID)
-		return nil
-	})
+	list, err := db.All(ctx, q, teamMemberColumns, "FROM memberships m JOIN users u ON u.id = m.user_id", w, tail)
 	if err != nil {
 		return nil, fmt.Errorf("read members: %w", err)
 	}
 	if len(list) == 0 {
 		return nil, nil
+	}
+	users := make([]string, len(list))
+	for i := range list {
+		users[i] = list[i].User.ID
 	}
 	bindings, err := queryBindings(ctx, q, db.AnyOf(bindingsOf(team, now), "b.principal_id", users), "ORDER BY b.id")
 	if err != nil {

@@ -3,7 +3,6 @@ package members
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -22,74 +21,54 @@ func (s *Service) LockRights(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-const selectRoles = "SELECT id, name, description, permissions, created_ms, updated_ms FROM roles WHERE team_id = $1"
+func roleColumns(r *Role) db.Columns {
+	return db.Columns{
+		db.Col("id", &r.ID),
+		db.Col("name", &r.Name),
+		db.Col("description", &r.Description),
+		db.Col("permissions", db.Text(func() (string, error) { return db.EncodeJSON(r.Permissions) },
+			func(text string) (err error) {
+				r.Permissions, err = decodePermissions(text)
+				return err
+			})),
+		db.Col("created_ms", &r.CreatedMillis),
+		db.Col("updated_ms", &r.UpdatedMillis),
+	}
+}
+
+func rolesOf(team id.Team) *db.Where { return new(db.Where).And("team_id = ?", string(team)) }
 
 // readRoles returns the roles that the team has made, oldest first.
 func readRoles(ctx context.Context, q db.Querier, team id.Team) ([]Role, error) {
-	return queryRoles(ctx, q, selectRoles+" ORDER BY id", team)
-}
-
-func readRole(ctx context.Context, q db.Querier, team id.Team, role access.Role) (r Role, ok bool, err error) {
-	list, err := queryRoles(ctx, q, selectRoles+" AND id = $2", team, role)
-	if err != nil || len(list) == 0 {
-		return Role{}, false, err
-	}
-	return list[0], true, nil
-}
-
-func queryRoles(ctx context.Context, q db.Querier, text string, args ...any) ([]Role, error) {
-	rows, err := q.QueryContext(ctx, text, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read roles: %w", err)
-	}
-	var list []Role
-	err = db.Each(rows, func(row *sql.Rows) error {
-		var r Role
-		var permissions string
-		if err := row.Scan(&r.ID, &r.Name, &r.Description, &permissions, &r.CreatedMillis, &r.UpdatedMillis); err != nil {
-			return err
-		}
-		var err error
-		r.Permissions, err = decodePermissions(permissions)
-		list = append(list, r)
-		return err
-	})
+	list, err := db.All(ctx, q, roleColumns, "FROM roles", rolesOf(team), "ORDER BY id")
 	if err != nil {
 		return nil, fmt.Errorf("read roles: %w", err)
 	}
 	return list, nil
 }
 
-func encodePermissions(list []access.Permission) (string, error) {
-	b, err := json.Marshal(list)
+func readRole(ctx context.Context, q db.Querier, team id.Team, role access.Role) (Role, bool, error) {
+	r, ok, err := db.One(ctx, q, roleColumns, "FROM roles", rolesOf(team).And("id = ?", string(role)), "")
 	if err != nil {
-		return "", fmt.Errorf("encode the permissions of a role: %w", err)
+		return Role{}, false, fmt.Errorf("read the role: %w", err)
 	}
-	return string(b), nil
+	return r, ok, nil
 }
 
 func insertRole(ctx context.Context, tx *sql.Tx, team id.Team, r Role) error {
-	permissions, err := encodePermissions(r.Permissions)
-	if err != nil {
-		return err
-	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO roles (id, team_id, name, description, permissions, created_ms, updated_ms)
-		VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-		r.ID, team, r.Name, r.Description, permissions, r.CreatedMillis, r.UpdatedMillis)
-	if err != nil {
+	if _, err := db.Insert(ctx, tx, "INSERT INTO roles", append(roleColumns(&r), db.Col("team_id", &team)),
+		""); err != nil {
 		return fmt.Errorf("store the role: %w", err)
 	}
 	return nil
 }
 
-func updateRole(ctx context.Context, tx *sql.Tx, team id.Team, r Role) error {
-	permissions, err := encodePermissions(r.Permissions)
-	if err != nil {
-		return err
+// updateRole writes what differs of a role from before.
+func updateRole(ctx context.Context, tx *sql.Tx, team id.Team, before, after Role) error {
+	changed, err := roleColumns(&after).Changed(roleColumns(&before))
+	if err == nil {
+		_, err = db.Update(ctx, tx, "UPDATE roles", changed, rolesOf(team).And("id = ?", string(after.ID)))
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE roles SET name = $3, description = $4, permissions = $5, updated_ms = $6
-		WHERE team_id = $1 AND id = $2`,
-		team, r.ID, r.Name, r.Description, permissions, r.UpdatedMillis)
 	if err != nil {
 		return fmt.Errorf("store the role: %w", err)
 	}
@@ -115,9 +94,40 @@ func roleInUse(ctx context.Context, tx *sql.Tx, team id.Team, role access.Role, 
 	return db.Found("the role's bindings", err)
 }
 
-const selectBindings = `SELECT b.principal_type, b.principal_id, b.id, b.role, b.environment_id, b.created_ms,
-		b.expires_ms, b.managed_by, r.name, r.permissions
-	FROM role_bindings b LEFT JOIN roles r ON r.id = b.role AND r.team_id = b.team_id`
+// bindingColumns binds the columns of a binding, but for its team.
+func bindingColumns(b *Binding) db.Columns {
+	return db.Columns{
+		db.Col("id", &b.ID),
+		db.Col("principal_type", &b.PrincipalKind),
+		db.Col("principal_id", &b.PrincipalID),
+		db.Col("role", &b.Role),
+		db.Col("environment_id", db.Null(&b.Environment)),
+		db.Col("created_ms", &b.CreatedMillis),
+		db.Col("expires_ms", &b.ExpiresMillis),
+		db.Col("managed_by", db.Null(&b.ManagedBy)),
+	}
+}
+
+// bindingRow is a binding with what is stored of its role.
+type bindingRow struct {
+	Binding
+	roleName, permissions sql.NullString
+}
+
+func bindingRowColumns(r *bindingRow) db.Columns {
+	return append(bindingColumns(&r.Binding), db.Col("role_name", &r.roleName), db.Col("permissions", &r.permissions))
+}
+
+const bindingsWithRoles = `FROM (SELECT b.*, r.name AS role_name, r.permissions
+	FROM role_bindings b LEFT JOIN roles r ON r.id = b.role AND r.team_id = b.team_id) b`
+
+func insertBinding(ctx context.Context, tx *sql.Tx, team id.Team, b Binding) error {
+	_, err := db.Insert(ctx, tx, "INSERT INTO role_bindings", append(bindingColumns(&b), db.Col("team_id", &team)), "")
+	if err != nil {
+		return fmt.Errorf("store the binding: %w", err)
+	}
+	return nil
+}
 
 // bindingsOf selects the team's bindings that have not expired.
 func bindingsOf(team id.Team, now time.Time) *db.Where {
@@ -143,24 +153,16 @@ func listBindings(ctx context.Context, q db.Querier, team id.Team, f BindingFilt
 }
 
 func queryBindings(ctx context.Context, q db.Querier, w *db.Where, tail string) ([]Binding, error) {
-	rows, err := q.QueryContext(ctx, selectBindings+w.Text()+" "+tail, w.Args()...)
+	rows, err := db.All(ctx, q, bindingRowColumns, bindingsWithRoles, w, tail)
 	if err != nil {
 		return nil, fmt.Errorf("read role bindings: %w", err)
 	}
-	var list []Binding
-	err = db.Each(rows, func(r *sql.Rows) error {
-		var b bindingRow
-		var kind access.Kind
-		var principal string
-		if err := r.Scan(append([]any{&kind, &principal}, b.targets()...)...); err != nil {
-			return err
+	list := make([]Binding, len(rows))
+	for i := range rows {
+		list[i] = rows[i].Binding
+		if err := list[i].setRole(rows[i].roleName, rows[i].permissions); err != nil {
+			return nil, fmt.Errorf("read role bindings: %w", err)
 		}
-		binding, err := b.binding(kind, principal)
-		list = append(list, binding)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read role bindings: %w", err)
 	}
 	return list, nil
 }
