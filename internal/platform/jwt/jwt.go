@@ -149,6 +149,9 @@ func (p *Policy) acceptsType(h jose.Header) bool {
 		return true
 	}
 	value, present := h.ExtraHeaders[jose.HeaderType]
-	typ, isText := value.(string)
-	return isText == present && slices.ContainsFunc(p.Types, func(t string) bool { return strings.EqualFold(t, typ) })
+	if !present {
+		return slices.Contains(p.Types, "")
+	}
+	typ, _ := value.(string)
+	return typ != "" && slices.ContainsFunc(p.Types, func(t string) bool { return strings.EqualFold(t, typ) })
 }

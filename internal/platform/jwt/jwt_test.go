@@ -108,6 +108,7 @@ func TestPolicy(t *testing.T) {
 		"lives too long":         {good(with("exp", at(lifetime+time.Second))), jwt.ErrLifetime},
 		"other type":             {sign(t, jose.ES256, key, typed("at+jwt"), claims()), jwt.ErrType},
 		"type that is no text":   {sign(t, jose.ES256, key, typed(1), claims()), jwt.ErrType},
+		"empty type":             {sign(t, jose.ES256, key, typed(""), claims()), jwt.ErrType},
 		"no type":                {sign(t, jose.ES256, key, nil, claims()), jwt.ErrType},
 		"other key":              {sign(t, jose.ES256, other, typed("test+jwt"), claims()), jwt.ErrSignature},
 		"other algorithm":        {sign(t, jose.HS256, secret, typed("test+jwt"), claims()), jwt.ErrAlgorithm},
@@ -138,6 +139,12 @@ func TestPolicy(t *testing.T) {
 	require.ErrorIs(t, p.Verify(now(), good(claims()), func(jose.Header) []any { return nil }), jwt.ErrKey)
 	several := func(jose.Header) []any { return []any{&other.PublicKey, &key.PublicKey} }
 	require.NoError(t, p.Verify(now(), good(claims()), several))
+	untyped := policy()
+	untyped.Types = []string{"", "JWT"}
+	require.NoError(t, untyped.Verify(now(), sign(t, jose.ES256, key, nil, claims()), several))
+	require.NoError(t, untyped.Verify(now(), sign(t, jose.ES256, key, typed("jwt"), claims()), several))
+	require.ErrorIs(t, untyped.Verify(now(), sign(t, jose.ES256, key, typed(""), claims()), several), jwt.ErrType)
+	require.ErrorIs(t, untyped.Verify(now(), sign(t, jose.ES256, key, typed(1), claims()), several), jwt.ErrType)
 	strict := policy()
 	strict.OnlyAudience = true
 	require.ErrorIs(t, strict.Verify(now(), good(claims()), several), jwt.ErrAudience)
