@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -147,6 +148,21 @@ func TestDatabaseOutOfReach(t *testing.T) {
 		require.Contains(t, r.stderr, "the database cannot be opened", args)
 		require.Contains(t, r.stderr, "--database-url", args)
 		require.NotContains(t, r.stderr, "hunter2", args)
+	}
+}
+
+// An address that another program uses is an error that names the settings of addresses.
+func TestAddressInUse(t *testing.T) {
+	t.Parallel()
+	other, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, other.Close()) })
+	for _, flag := range []string{"--listen", "--admin-listen"} {
+		args := []string{"serve", "--dev", "--listen", "127.0.0.1:0", "--data", t.TempDir(), flag, other.Addr().String()}
+		r := call(command{ctx: t.Context(), clock: clock.System(), args: args}, nil)
+		require.Equal(t, exitFailed, r.code)
+		require.Contains(t, r.stderr, "--admin-listen")
+		require.NotContains(t, r.stderr, "--database-url")
 	}
 }
 

@@ -3,6 +3,7 @@ package operator
 import (
 	"errors"
 	"io/fs"
+	"syscall"
 
 	"sallyport/internal/identity/team"
 
@@ -29,6 +30,7 @@ const (
 		"and `sallyport doctor` checks what was restored. Copy the keyset too."
 	hintOccupied   = "Restore into another folder with --data, or move the files of the old database aside, all of them."
 	hintKeysetFrom = "Name its copy with --keyset-from: without it none of the secrets in the backup can be opened."
+	hintPort       = "Another program uses the address: stop it, or choose another with --listen or --admin-listen."
 	hintNoTeam     = "Run `sallyport admin create --email ADDRESS` first."
 )
 
@@ -56,6 +58,8 @@ func Hint(err error) string {
 		return hintKeysetFrom
 	case errors.Is(err, team.ErrNone):
 		return hintNoTeam
+	case errors.Is(err, syscall.EADDRINUSE):
+		return hintPort
 	case errors.Is(err, ErrDatabase):
 		return hintDatabase
 	case errors.As(err, &file):
