@@ -56,6 +56,11 @@ func (r *rules) find(t reflect.Type) {
 // check returns the validation errors of an input, which is a pointer to a value of the input's type. refused says that
 // the request has other errors.
 func (r *rules) check(ctx context.Context, input any, refused bool) []apperr.Detail {
+	return r.checkParts(ctx, input, refused, r.body >= 0)
+}
+
+// checkParts is check with or without the body.
+func (r *rules) checkParts(ctx context.Context, input any, refused, body bool) []apperr.Detail {
 	if !r.always && (!refused || !r.refused) {
 		return nil
 	}
@@ -69,7 +74,7 @@ func (r *rules) check(ctx context.Context, input any, refused bool) []apperr.Det
 		}
 	}
 	ask(input, &violations)
-	if r.body >= 0 {
+	if body {
 		body := reflect.ValueOf(input).Elem().Field(r.body)
 		if body.Kind() != reflect.Pointer {
 			body = body.Addr()
@@ -83,14 +88,15 @@ func (r *rules) check(ctx context.Context, input any, refused bool) []apperr.Det
 
 // checkRefused is check for a request that Huma rejected, of which only the bytes are available.
 func (r *rules) checkRefused(req *http.Request, body []byte) []apperr.Detail {
-	if !r.always && !r.refused || r.body >= 0 && r.required && len(body) == 0 {
+	if !r.always && !r.refused {
 		return nil
 	}
 	input := reflect.New(r.input)
 	bindParameters(req, input.Elem())
-	if r.body >= 0 && len(body) > 0 {
+	hasBody := r.body >= 0 && len(body) > 0
+	if hasBody {
 		// Huma has reported what cannot be decoded; the rest is in place.
 		_ = json.Unmarshal(body, input.Elem().Field(r.body).Addr().Interface())
 	}
-	return r.check(req.Context(), input.Interface(), true)
+	return r.checkParts(req.Context(), input.Interface(), true, hasBody)
 }

@@ -69,6 +69,19 @@ func (b *rangeBody) CheckRefused(_ context.Context, v *apperr.Violations) {
 	}
 }
 
+// replaceInput must have a body.
+type replaceInput struct {
+	RangeQuery
+	Name string    `path:"name" doc:"d"`
+	Body rangeBody `doc:"d"`
+}
+
+func (in *replaceInput) Check(_ context.Context, v *apperr.Violations) {
+	if in.Most.Set && in.Most.Value < in.Least {
+		v.Add("query.most", "range", "must not be less than least")
+	}
+}
+
 type notesKey struct{}
 
 // note shows a value to the test that sent the request.
@@ -106,6 +119,19 @@ func send(api *httpapi.API, query, body string, notes func(string, rangeInput)) 
 	w := httptest.NewRecorder()
 	api.ServeHTTP(w, r)
 	return w
+}
+
+// The rules of a query are checked where the body is missing, and those of the missing body are not.
+func TestRulesWithoutTheBody(t *testing.T) {
+	t.Parallel()
+	api := httpapi.New(httpapi.Config{Version: "0", Logger: slog.New(slog.DiscardHandler), Auth: auth{},
+		Clock: clock.System()})
+	httpapi.Register(api, httpapi.Operation{ID: "replace-range", Method: http.MethodPost, Path: "/ranges/{name}",
+		Status: http.StatusNoContent, Tag: "t", Summary: "s", Description: "d", Permission: access.ConnectionsWrite},
+		func(context.Context, *replaceInput) (*struct{}, error) { return nil, nil }) //nolint:nilnil // has no body
+	require.Equal(t, []string{"body required", "query.most range"}, violations(t, send(api, "most=2", "", nil)))
+	require.Equal(t, []string{"query.most range", "body.high range"},
+		violations(t, send(api, "most=2", `{"low":2,"high":1}`, nil)))
 }
 
 // A response has the errors of the schema, of the input's rules, of the body's, and of those that the service checks,
