@@ -25,12 +25,16 @@ func (q *Queue) claimDue(ctx context.Context) time.Duration {
 	return q.cfg.Poll
 }
 
+// claimTimeout bounds a claim. It is longer than the limit of a transaction.
+const claimTimeout = 15 * time.Second
+
 // claim claims due jobs for the free places, starts them and returns them. Where there are none, wait is when to look
 // again.
 func (q *Queue) claim(ctx context.Context) (list []*Job, wait time.Duration, err error) {
 	// A claim that has begun is completed even when the process is stopping: if it is interrupted during its commit, it
-	// can leave leases behind that no process knows of.
-	whole := context.WithoutCancel(ctx)
+	// can leave leases behind that no process knows of. A database that hangs must not keep the process from stopping.
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
+	defer cancel()
 	now := q.cfg.Clock.Now()
 	if err := q.doubts.Resolve(func(claimID string) error { return q.disown(whole, claimID) }); err != nil {
 		return nil, 0, err

@@ -38,8 +38,9 @@ type Config struct {
 	Poll time.Duration
 	// Backoff is the wait after a failed attempt. First is also the wait after an error before the attempt.
 	Backoff Backoff
-	// MaxAttempts is the number of failed attempts after which a job ends, and MaxLost that of leases lost in a row; 0 for
-	// no limit.
+	// MaxAttempts is the number of attempts after which a job that fails ends. Attempts whose lease was lost count, so
+	// that a job that ends its process again and again does not go on forever. MaxLost is the number of leases lost in a
+	// row after which a job ends without another attempt. 0 is no limit.
 	MaxAttempts, MaxLost int64
 	// Turn is how long a job keeps its place while others wait for one; then Yield asks for it. 0 for no limit.
 	Turn time.Duration
