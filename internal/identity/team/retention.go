@@ -120,8 +120,6 @@ func (s *Service) Lifetimes(ctx context.Context, env id.Environment) (payload, e
 }
 
 func readRetention(ctx context.Context, q db.Querier, env id.Environment) (r Retention, err error) {
-	err = q.QueryRowContext(ctx, "SELECT payload_retention_days, event_retention_days FROM environments WHERE id = $1",
-		env).
-		Scan(&r.PayloadDays, &r.EventDays)
-	return r, err
+	c := retentionColumns(&r)
+	return r, c.Scan(q.QueryRowContext(ctx, "SELECT "+c.Names()+" "+environmentTable+" WHERE id = $1", env))
 }

@@ -9,26 +9,34 @@ import (
 	"sallyport/internal/platform/id"
 )
 
+func columns(t *Team) db.Columns {
+	return db.Columns{
+		db.Col("id", &t.ID),
+		db.Col("name", &t.Name),
+		db.Col("created_ms", &t.CreatedMillis),
+	}
+}
+
 // ReadOnly returns the installation's team. There is one at most.
-func ReadOnly(ctx context.Context, q db.Querier) (t Team, ok bool, err error) {
-	err = q.QueryRowContext(ctx, "SELECT id, name, created_ms FROM teams ORDER BY id LIMIT 1").
-		Scan(&t.ID, &t.Name, &t.CreatedMillis)
-	ok, err = db.Found("the team", err)
-	return t, ok, err
+func ReadOnly(ctx context.Context, q db.Querier) (Team, bool, error) {
+	return read(ctx, q, new(db.Where), "ORDER BY id LIMIT 1")
 }
 
 // Read returns a team by its id.
-func Read(ctx context.Context, q db.Querier, team id.Team) (t Team, ok bool, err error) {
-	err = q.QueryRowContext(ctx, "SELECT id, name, created_ms FROM teams WHERE id = $1", team).Scan(&t.ID, &t.Name,
-		&t.CreatedMillis)
-	ok, err = db.Found("the team", err)
-	return t, ok, err
+func Read(ctx context.Context, q db.Querier, team id.Team) (Team, bool, error) {
+	return read(ctx, q, new(db.Where).And("id = ?", team), "")
+}
+
+func read(ctx context.Context, q db.Querier, w *db.Where, tail string) (Team, bool, error) {
+	t, ok, err := db.One(ctx, q, columns, "FROM teams", w, tail)
+	if err != nil {
+		return Team{}, false, fmt.Errorf("read the team: %w", err)
+	}
+	return t, ok, nil
 }
 
 func insertTeam(ctx context.Context, tx *sql.Tx, t Team) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO teams (id, name, created_ms) VALUES ($1, $2, $3)", t.ID, t.Name,
-		t.CreatedMillis)
-	if err != nil {
+	if _, err := db.Insert(ctx, tx, "INSERT INTO teams", columns(&t), ""); err != nil {
 		return fmt.Errorf("store the team: %w", err)
 	}
 	return nil

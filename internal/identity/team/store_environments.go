@@ -10,8 +10,24 @@ import (
 	"sallyport/internal/platform/page"
 )
 
-const selectEnvironments = "SELECT id, team_id, name, type, payload_retention_days, event_retention_days, " +
-	"created_ms FROM environments"
+func environmentColumns(e *Environment) db.Columns {
+	return append(db.Columns{
+		db.Col("id", &e.ID),
+		db.Col("team_id", &e.Team),
+		db.Col("name", &e.Name),
+		db.Col("type", &e.Type),
+		db.Col("created_ms", &e.CreatedMillis),
+	}, retentionColumns(&e.Retention)...)
+}
+
+func retentionColumns(r *Retention) db.Columns {
+	return db.Columns{
+		db.Col("payload_retention_days", &r.PayloadDays),
+		db.Col("event_retention_days", &r.EventDays),
+	}
+}
+
+const environmentTable = "FROM environments"
 
 // environmentsOf selects the environments of a team that have not been removed.
 func environmentsOf(team id.Team) *db.Where {
@@ -21,11 +37,11 @@ func environmentsOf(team id.Team) *db.Where {
 // ReadEnvironment returns an environment of a team that has not been removed.
 func ReadEnvironment(ctx context.Context, q db.Querier, team id.Team,
 	env id.Environment) (e Environment, ok bool, err error) {
-	list, err := queryEnvironments(ctx, q, environmentsOf(team).And("id = ?", env), "")
-	if err != nil || len(list) == 0 {
-		return Environment{}, false, err
+	e, ok, err = db.One(ctx, q, environmentColumns, environmentTable, environmentsOf(team).And("id = ?", env), "")
+	if err != nil {
+		return Environment{}, false, fmt.Errorf("read the environment: %w", err)
 	}
-	return list[0], true, nil
+	return e, ok, nil
 }
 
 func isLive(ctx context.Context, tx *sql.Tx, env id.Environment) (bool, error) {
@@ -41,20 +57,13 @@ func ReadEnvironments(ctx context.Context, q db.Querier, team id.Team) ([]Enviro
 
 // ReadTypes returns the types of a team's environments, removed ones included.
 func ReadTypes(ctx context.Context, q db.Querier, team id.Team) (map[id.Environment]EnvironmentType, error) {
-	rows, err := q.QueryContext(ctx, "SELECT id, type FROM environments WHERE team_id = $1", team)
+	list, err := db.All(ctx, q, environmentColumns, environmentTable, new(db.Where).And("team_id = ?", team), "")
 	if err != nil {
 		return nil, fmt.Errorf("read the environments: %w", err)
 	}
-	types := map[id.Environment]EnvironmentType{}
-	err = db.Each(rows, func(r *sql.Rows) error {
-		var env id.Environment
-		var t EnvironmentType
-		err := r.Scan(&env, &t)
-		types[env] = t
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the environments: %w", err)
+	types := make(map[id.Environment]EnvironmentType, len(list))
+	for _, e := range list {
+		types[e.ID] = e.Type
 	}
 	return types, nil
 }
@@ -67,19 +76,7 @@ func listEnvironments(ctx context.Context, q db.Querier, team id.Team, named []i
 }
 
 func queryEnvironments(ctx context.Context, q db.Querier, w *db.Where, tail string) ([]Environment, error) {
-	rows, err := q.QueryContext(ctx, selectEnvironments+w.Text()+" "+tail, w.Args()...)
-	if err != nil {
-		return nil, fmt.Errorf("read the environments: %w", err)
-	}
-	var list []Environment
-	err = db.Each(rows, func(r *sql.Rows) error {
-		var e Environment
-		if err := r.Scan(&e.ID, &e.Team, &e.Name, &e.Type, &e.PayloadDays, &e.EventDays, &e.CreatedMillis); err != nil {
-			return err
-		}
-		list = append(list, e)
-		return nil
-	})
+	list, err := db.All(ctx, q, environmentColumns, environmentTable, w, tail)
 	if err != nil {
 		return nil, fmt.Errorf("read the environments: %w", err)
 	}
@@ -87,21 +84,29 @@ func queryEnvironments(ctx context.Context, q db.Querier, w *db.Where, tail stri
 }
 
 func insertEnvironment(ctx context.Context, tx *sql.Tx, e Environment) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO environments (id, team_id, name, type, payload_retention_days,
-			event_retention_days, created_ms)
-		VALUES ($1, $2, $3, $4, $5, $6, $7)`, e.ID, e.Team, e.Name, e.Type, e.PayloadDays, e.EventDays, e.CreatedMillis)
-	if err != nil {
+	if _, err := db.Insert(ctx, tx, "INSERT INTO environments", environmentColumns(&e), ""); err != nil {
 		return fmt.Errorf("store the environment: %w", err)
 	}
 	return nil
 }
 
+// updateEnvironment writes what the change sets, and nothing else: another change may write the rest at the same time.
 func updateEnvironment(ctx context.Context, tx *sql.Tx, team id.Team, env id.Environment, c EnvironmentChange) error {
-	_, err := tx.ExecContext(ctx, `UPDATE environments SET name = COALESCE($3, name),
-		payload_retention_days = CASE WHEN CAST($4 AS boolean) THEN CAST($5 AS bigint) ELSE payload_retention_days END,
-		event_retention_days = CASE WHEN CAST($6 AS boolean) THEN CAST($7 AS bigint) ELSE event_retention_days END
-		WHERE id = $1 AND team_id = $2 AND deleted_ms IS NULL`,
-		env, team, c.Name, c.PayloadSet, c.PayloadDays, c.EventSet, c.EventDays)
+	var set db.Columns
+	if c.Name != nil {
+		set = append(set, db.Col("name", c.Name))
+	}
+	retention := retentionColumns(&c.Retention)
+	if c.PayloadSet {
+		set = append(set, retention.Only("payload_retention_days")...)
+	}
+	if c.EventSet {
+		set = append(set, retention.Only("event_retention_days")...)
+	}
+	if len(set) == 0 {
+		return nil
+	}
+	_, err := db.Update(ctx, tx, "UPDATE environments", set, environmentsOf(team).And("id = ?", env))
 	return err
 }
 
