@@ -152,7 +152,7 @@ func (s *Service) Update(ctx context.Context, actor access.Principal, providerID
 			return nil
 		}
 		after.UpdatedMillis = clock.Millis(s.clock.Now())
-		if err := updateProvider(ctx, tx, after); err != nil {
+		if err := updateProvider(ctx, tx, before, after); err != nil {
 			return err
 		}
 		if err := s.members.TakeManaged(ctx, tx, actor, providerID, after.everyRole()); err != nil {

@@ -3,10 +3,8 @@ package sso
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"sallyport/internal/platform/clock"
@@ -30,81 +28,58 @@ func secretAD(providerID string) secretbox.AD {
 	return secretbox.AD{Table: table, Column: columnSecret, RowID: providerID}
 }
 
-const columns = `id, team_id, name, issuer, client_id, client_secret, scopes, groups_claim, role_mappings,
-	allowed_domains, just_in_time, link_existing, enabled, created_ms, updated_ms`
-
-func scan(row interface{ Scan(...any) error }) (p Provider, err error) {
-	var scopes, mappings, domains string
-	err = row.Scan(&p.ID, &p.Team, &p.Name, &p.Issuer, &p.ClientID, &p.sealedSecret, &scopes, &p.GroupsClaim, &mappings,
-		&domains, &p.JustInTime, &p.LinkExisting, &p.Enabled, &p.CreatedMillis, &p.UpdatedMillis)
-	if err != nil {
-		return p, err
+func columns(p *Provider) db.Columns {
+	return db.Columns{
+		db.Col("id", &p.ID),
+		db.Col("team_id", &p.Team),
+		db.Col("name", &p.Name),
+		db.Col("issuer", &p.Issuer),
+		db.Col("client_id", &p.ClientID),
+		db.Col(columnSecret, &p.sealedSecret),
+		db.Col("scopes", db.JSON(&p.Scopes)),
+		db.Col("groups_claim", &p.GroupsClaim),
+		db.Col("role_mappings", db.JSON(&p.RoleMappings)),
+		db.Col("allowed_domains", db.JSON(&p.AllowedDomains)),
+		db.Col("just_in_time", &p.JustInTime),
+		db.Col("link_existing", &p.LinkExisting),
+		db.Col("enabled", &p.Enabled),
+		db.Col("created_ms", &p.CreatedMillis),
+		db.Col("updated_ms", &p.UpdatedMillis),
 	}
-	return p, errors.Join(json.Unmarshal([]byte(scopes), &p.Scopes), json.Unmarshal([]byte(mappings), &p.RoleMappings),
-		json.Unmarshal([]byte(domains), &p.AllowedDomains))
 }
 
-// values are those of columns.
-func (p Provider) values() ([]any, error) {
-	scopes, err1 := json.Marshal(p.Scopes)
-	mappings, err2 := json.Marshal(p.RoleMappings)
-	domains, err3 := json.Marshal(p.AllowedDomains)
-	if err := errors.Join(err1, err2, err3); err != nil {
-		return nil, fmt.Errorf("encode an identity provider: %w", err)
-	}
-	var secret []byte
-	if p.HasSecret() {
-		secret = p.sealedSecret
-	}
-	return []any{p.ID, p.Team, p.Name, p.Issuer, p.ClientID, secret, string(scopes), p.GroupsClaim, string(mappings),
-		string(domains), p.JustInTime, p.LinkExisting, p.Enabled, p.CreatedMillis, p.UpdatedMillis}, nil
-}
+func providersOf(team id.Team) *db.Where { return new(db.Where).And("team_id = ?", string(team)) }
 
 // readProvider finds a provider by id, whatever its team: a sign-in knows none yet.
 func readProvider(ctx context.Context, q db.Querier, providerID string) (Provider, bool, error) {
-	return found(scan(q.QueryRowContext(ctx, "SELECT "+columns+" FROM sso_providers WHERE id = $1", providerID)))
+	return findProvider(ctx, q, new(db.Where).And("id = ?", providerID))
 }
 
 // readProviderOf finds a provider of a team.
 func readProviderOf(ctx context.Context, q db.Querier, team id.Team, providerID string) (Provider, bool, error) {
-	return found(scan(q.QueryRowContext(ctx, "SELECT "+columns+" FROM sso_providers WHERE team_id = $1 AND id = $2", team,
-		providerID)))
+	return findProvider(ctx, q, providersOf(team).And("id = ?", providerID))
+}
+
+func findProvider(ctx context.Context, q db.Querier, w *db.Where) (Provider, bool, error) {
+	p, ok, err := db.One(ctx, q, columns, "FROM "+table, w, "")
+	if err != nil {
+		return Provider{}, false, fmt.Errorf("read the identity provider: %w", err)
+	}
+	return p, ok, nil
 }
 
 // lockProvider is readProviderOf with the row held until the transaction ends.
 func lockProvider(ctx context.Context, tx *sql.Tx, team id.Team, providerID string) (Provider, bool, error) {
-	return found(scan(tx.QueryRowContext(ctx, "UPDATE sso_providers SET updated_ms = updated_ms WHERE team_id = $1 AND "+
-		"id = $2 RETURNING "+columns,
-		team, providerID)))
-}
-
-func found(p Provider, err error) (Provider, bool, error) {
-	if errors.Is(err, sql.ErrNoRows) {
-		return Provider{}, false, nil
-	}
-	if err != nil {
-		return Provider{}, false, fmt.Errorf("read the identity provider: %w", err)
-	}
-	return p, true, nil
+	var p Provider
+	c := columns(&p)
+	ok, err := db.Found("the identity provider", c.Scan(tx.QueryRowContext(ctx, "UPDATE "+table+
+		" SET updated_ms = updated_ms WHERE team_id = $1 AND id = $2 RETURNING "+c.Names(), team, providerID)))
+	return p, ok, err
 }
 
 func listProviders(ctx context.Context, q db.Querier, team id.Team, r page.Request) ([]Provider, error) {
-	text, args := "SELECT "+columns+" FROM sso_providers WHERE team_id = $1", []any{team}
-	if r.After != "" {
-		args = append(args, r.After)
-		text += " AND id " + r.Compare() + " $2"
-	}
-	args = append(args, r.Fetch())
-	rows, err := q.QueryContext(ctx, text+" ORDER BY id "+r.Direction()+" LIMIT $"+strconv.Itoa(len(args)), args...)
-	if err != nil {
-		return nil, fmt.Errorf("read identity providers: %w", err)
-	}
-	var list []Provider
-	err = db.Each(rows, func(r *sql.Rows) error {
-		p, err := scan(r)
-		list = append(list, p)
-		return err
-	})
+	w := providersOf(team)
+	list, err := db.All(ctx, q, columns, "FROM "+table, w, w.Page("id", r))
 	if err != nil {
 		return nil, fmt.Errorf("read identity providers: %w", err)
 	}
@@ -113,10 +88,6 @@ func listProviders(ctx context.Context, q db.Querier, team id.Team, r page.Reque
 
 // insertProvider reports whether the team has room for another.
 func insertProvider(ctx context.Context, tx *sql.Tx, p Provider) (bool, error) {
-	values, err := p.values()
-	if err != nil {
-		return false, err
-	}
 	var n int
 	if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM sso_providers WHERE team_id = $1",
 		p.Team).Scan(&n); err != nil {
@@ -125,23 +96,18 @@ func insertProvider(ctx context.Context, tx *sql.Tx, p Provider) (bool, error) {
 	if n >= MaxProviders {
 		return false, nil
 	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO sso_providers ("+columns+
-		") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)", values...)
-	if err != nil {
+	if _, err := db.Insert(ctx, tx, "INSERT INTO "+table, columns(&p), ""); err != nil {
 		return false, fmt.Errorf("store the identity provider: %w", err)
 	}
 	return true, nil
 }
 
-func updateProvider(ctx context.Context, tx *sql.Tx, p Provider) error {
-	values, err := p.values()
-	if err != nil {
-		return err
+// updateProvider writes what differs of a locked provider from before.
+func updateProvider(ctx context.Context, tx *sql.Tx, before, after Provider) error {
+	changed, err := columns(&after).Changed(columns(&before))
+	if err == nil {
+		_, err = db.Update(ctx, tx, "UPDATE "+table, changed, providersOf(after.Team).And("id = ?", after.ID))
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE sso_providers SET name = $3, issuer = $4, client_id = $5, client_secret = $6,
-			scopes = $7, groups_claim = $8, role_mappings = $9, allowed_domains = $10, just_in_time = $11, link_existing = $12,
-		enabled = $13, created_ms = $14, updated_ms = $15
-		WHERE id = $1 AND team_id = $2`, values...)
 	if err != nil {
 		return fmt.Errorf("store the identity provider: %w", err)
 	}
