@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"strconv"
 	"time"
 
 	"sallyport/internal/identity/members"
@@ -20,36 +19,33 @@ func (s *Session) targets() []any {
 	return []any{&s.ID, &s.IP, &s.UserAgent, &s.CreatedMillis, &s.AuthMillis, &s.UsedMillis, &s.expiresMillis, &s.methods}
 }
 
-// whereLive is the condition on a session that has not ended; its placeholders are $1 and $2, for liveArgs.
-const whereLive = " WHERE s.ended_ms IS NULL AND s.expires_ms > $1 AND s.used_ms > $2"
+// liveCondition is the condition on a session s that has not ended, with the arguments of liveArgs.
+const liveCondition = "s.ended_ms IS NULL AND s.expires_ms > ? AND s.used_ms > ?"
 
 func liveArgs(now time.Time, more ...any) []any {
 	return append([]any{clock.Millis(now), clock.Millis(now.Add(-SessionIdle))}, more...)
 }
 
+func whereLive(now time.Time) *db.Where { return new(db.Where).And(liveCondition, liveArgs(now)...) }
+
 func readSession(ctx context.Context, q db.Querier, user, sessionID string,
 	now time.Time) (v Session, ok bool, err error) {
-	err = q.QueryRowContext(ctx, "SELECT "+sessionColumns+" FROM sessions s"+whereLive+" AND s.id = $3 AND s.user_id = $4",
-		liveArgs(now, sessionID, user)...).Scan(v.targets()...)
+	w := whereLive(now).And("s.id = ?", sessionID).And("s.user_id = ?", user)
+	err = q.QueryRowContext(ctx, "SELECT "+sessionColumns+" FROM sessions s"+w.Text(), w.Args()...).Scan(v.targets()...)
 	ok, err = db.Found("the session", err)
 	return v, ok, err
 }
 
 // whileSignedIn is the condition that a session of the user in the team has not ended.
 func whileSignedIn(sessionID, user string, team id.Team, now time.Time) members.Condition {
-	return members.Condition{Text: `EXISTS (SELECT 1 FROM sessions s WHERE s.ended_ms IS NULL AND s.expires_ms > ?
-			AND s.used_ms > ? AND s.id = ? AND s.user_id = ? AND s.team_id = ?)`,
-		Args: liveArgs(now, sessionID, user, team)}
+	return members.Condition{Text: "EXISTS (SELECT 1 FROM sessions s WHERE " + liveCondition +
+		" AND s.id = ? AND s.user_id = ? AND s.team_id = ?)", Args: liveArgs(now, sessionID, user, team)}
 }
 
 func listSessions(ctx context.Context, q db.Querier, user string, now time.Time, r page.Request) ([]Session, error) {
-	text, args := "SELECT "+sessionColumns+" FROM sessions s"+whereLive+" AND s.user_id = $3", liveArgs(now, user)
-	if r.After != "" {
-		args = append(args, r.After)
-		text += " AND s.id " + r.Compare() + " $4"
-	}
-	args = append(args, r.Fetch())
-	rows, err := q.QueryContext(ctx, text+" ORDER BY s.id "+r.Direction()+" LIMIT $"+strconv.Itoa(len(args)), args...)
+	w := whereLive(now).And("s.user_id = ?", user)
+	tail := w.Page("s.id", r)
+	rows, err := q.QueryContext(ctx, "SELECT "+sessionColumns+" FROM sessions s"+w.Text()+" "+tail, w.Args()...)
 	if err != nil {
 		return nil, fmt.Errorf("read sessions: %w", err)
 	}
@@ -71,9 +67,9 @@ func listSessions(ctx context.Context, q db.Querier, user string, now time.Time,
 // readFamily finds a session that has not ended by the part of its refresh tokens that stays. Of its user it reads the
 // id alone.
 func readFamily(ctx context.Context, q db.Querier, familyMAC []byte, now time.Time) (f family, ok bool, err error) {
+	w := whereLive(now).And("s.family_mac = ?", familyMAC)
 	err = q.QueryRowContext(ctx, "SELECT s.user_id, s.team_id, s.token_mac, s.previous_mac, "+sessionColumns+
-		" FROM sessions s"+
-		whereLive+" AND s.family_mac = $3", liveArgs(now, familyMAC)...).
+		" FROM sessions s"+w.Text(), w.Args()...).
 		Scan(append([]any{&f.key.user.ID, &f.key.team, &f.tokenMAC, &f.previousMAC},
 			f.session.targets()...)...)
 	ok, err = db.Found("the session", err)
@@ -118,13 +114,9 @@ func endSession(ctx context.Context, tx *sql.Tx, sessionID string, now time.Time
 
 // endSessions ends the sessions of a user, but for one where that is not empty, and returns how many it ended.
 func endSessions(ctx context.Context, tx *sql.Tx, user, but string, now time.Time) (int64, error) {
-	res, err := tx.ExecContext(ctx, `UPDATE sessions SET ended_ms = $1
-		WHERE ended_ms IS NULL AND expires_ms > $1 AND used_ms > $2 AND user_id = $3 AND id <> $4`,
-		liveArgs(now, user, but)...)
-	if err != nil {
-		return 0, fmt.Errorf("end sessions: %w", err)
-	}
-	n, err := res.RowsAffected()
+	w := whereLive(now).And("s.user_id = ?", user).And("s.id <> ?", but)
+	set := "UPDATE sessions AS s SET ended_ms = " + w.Arg(clock.Millis(now))
+	n, err := db.Affected(tx.ExecContext(ctx, set+w.Text(), w.Args()...))
 	if err != nil {
 		return 0, fmt.Errorf("end sessions: %w", err)
 	}
