@@ -15,8 +15,8 @@ import (
 	"sallyport/internal/providers/connections"
 )
 
-// The configuration, the rules of a connection and the API's description give the same maximum size of a webhook's body:
-// otherwise one of them would accept a limit that another refuses.
+// The configuration, the rules of a connection and the API's description give the same maximum size of a webhook's
+// body: otherwise one of them would accept a limit that another refuses.
 func TestMaxBodyIsTheSameEverywhere(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, connections.MaxBodyBytes, config.Default().WebhookMaxBodyBytes)

@@ -89,7 +89,7 @@ func (c *credential) setSources(text sql.NullString) (err error) {
 	return err
 }
 
-const credentialGrantColumns = "g.id, g.effect, g.routes, g.connections, g.not_after_ms"
+const credentialGrantColumns = "g.id, g.effect, g.routes, g.connections, g.not_after_ms" //nolint:gosec // names columns
 
 // storedGrant is a row of credentialGrantColumns, which is null where the join found none.
 type storedGrant struct {

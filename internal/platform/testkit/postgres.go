@@ -80,8 +80,9 @@ func Engines() (words string, postgres bool, err error) {
 	}
 }
 
-// NewPostgres returns the URL of a fresh, migrated database, dropped when the test ends. On a machine without PostgreSQL
-// the test is skipped, or fails where engines are required. A server that cannot be used fails it everywhere.
+// NewPostgres returns the URL of a fresh, migrated database, dropped when the test ends. On a machine without
+// PostgreSQL the test is skipped, or fails where engines are required. A server that cannot be used fails it
+// everywhere.
 func NewPostgres(t *testing.T) string {
 	t.Helper()
 	s, err := thePostgres()

@@ -25,10 +25,10 @@ func TestEngines(t *testing.T) {
 func TestEachRunsOnEveryEngine(t *testing.T) { //nolint:paralleltest // sets a variable of the environment
 	_, postgres, err := testkit.Engines()
 	require.NoError(t, err)
-	for _, long := range []string{"", "1"} {
+	for _, long := range []string{"", "1"} { //nolint:paralleltest // each ends before the variable changes
 		t.Setenv(testkit.LongTests, long)
 		var onSQLite, onPostgres atomic.Bool
-		t.Run("long="+long, func(t *testing.T) { //nolint:paralleltest // ends before the variable changes
+		t.Run("long="+long, func(t *testing.T) {
 			testkit.Each(t, func(_ *testing.T, s testkit.Store) {
 				(map[bool]*atomic.Bool{false: &onSQLite, true: &onPostgres})[s.URL != ""].Store(true)
 			})
