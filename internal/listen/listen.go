@@ -1,4 +1,4 @@
-// Package listen replays the live stream of events to a URL of a developer's own: what the command listen does.
+// Package listen forwards the events of the live stream to a URL on a developer's machine, for the command listen.
 package listen
 
 import (

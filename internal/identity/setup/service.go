@@ -1,5 +1,5 @@
-// Package setup brings a new installation to life: its team and first owner, by a set-up token, by the command line, or
-// in development mode.
+// Package setup creates the team and first owner of a new installation: by a set-up token, by the command line, or in
+// development mode.
 package setup
 
 import (

@@ -1,4 +1,4 @@
-// Package wire has the JSON forms that several HTTP packages of its district show: users, the team, environments and
+// Package wire defines the JSON types that several HTTP packages of its district share: users, the team, environments and
 // role bindings. It has no operations.
 package wire
 

@@ -1,10 +1,6 @@
 package filters
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
-
-	"sallyport/internal/platform/module"
-)
+import "github.com/prometheus/client_golang/prometheus"
 
 // Evaluations counts the evaluations of filters by outcome: matched, not_matched, or the code of the failure.
 type Evaluations struct{ byOutcome *prometheus.CounterVec }
@@ -21,8 +17,3 @@ func NewEvaluations() *Evaluations {
 
 // Count counts an evaluation by its Result.Outcome.
 func (e *Evaluations) Count(outcome string) { e.byOutcome.WithLabelValues(outcome).Inc() }
-
-// Module returns the parts of the process that filters provide.
-func (e *Evaluations) Module() module.Module {
-	return module.Module{Name: "webhooks/filters", Metrics: []prometheus.Collector{e.byOutcome}}
-}
