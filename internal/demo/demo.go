@@ -87,7 +87,7 @@ func (s *stage) run(ctx context.Context, o Options) (err error) {
 	return s.keep(ctx)
 }
 
-// keep tells how to look around, and waits until ctx ends.
+// keep prints how to look around, and waits until ctx ends.
 func (s *stage) keep(ctx context.Context) error {
 	if err := s.writeLine("The gateway keeps running until you press Ctrl-C, and is removed then."); err != nil {
 		return err

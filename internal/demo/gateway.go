@@ -21,7 +21,7 @@ type gateway struct {
 	server string
 }
 
-// portTries is how often another free port is taken, where somebody else was faster.
+// portTries is how often another free port is chosen if another process took the last one first.
 const portTries = 5
 
 // startGateway starts a server in dir on a free port of the loopback interface. Nothing configures it but this.

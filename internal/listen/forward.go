@@ -51,7 +51,7 @@ type Result struct {
 	DurationMS float64 `json:"duration_ms"`
 }
 
-// forward fetches the event and posts it. It is not tried again: whoever develops the receiver wants to see what it
+// forward fetches the event and posts it. It is not retried: the developer of the receiver wants to see what it
 // does.
 func (l *listener) forward(ctx context.Context, e *event) Result {
 	r := Result{EventUUID: e.EventUUID, EventType: e.EventType, Provider: e.Provider,

@@ -26,7 +26,7 @@ import (
 // bears for a while; then it ends the stream, which is opened again where it was read to.
 const waiting = 1000
 
-// Options say what is replayed and where to.
+// Options select the events to forward and where to.
 type Options struct {
 	API *apiclient.Client
 	// Forward is the http:// or https:// URL that gets the events.
@@ -70,7 +70,7 @@ var (
 // NewSecret returns a secret to sign with, as subscriptions get one.
 func NewSecret() secretbox.Secret { return subscriptions.NewSigningSecret() }
 
-// Run replays events until ctx ends, which is no error. left is how many had come and were not forwarded by then. The
+// Run forwards events until ctx ends, which is no error. left is how many had come and were not forwarded by then. The
 // errors are ErrForward, ErrRemote, ErrSecret, those of apiclient.Client.Follow, and those of the Observer.
 func Run(ctx context.Context, o Options) (left int, err error) {
 	l, err := newListener(o)

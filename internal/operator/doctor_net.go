@@ -114,7 +114,7 @@ func (d *doctor) proxies(context.Context) Check {
 	}
 }
 
-// metadataAddresses are where clouds hand credentials to whoever asks from inside.
+// metadataAddresses are the addresses at which clouds give credentials to any process inside.
 func metadataAddresses() []netip.Addr {
 	return []netip.Addr{
 		netip.AddrFrom4([4]byte{169, 254, 169, 254}),

@@ -26,7 +26,7 @@ const resealPasses = 5
 var errInlineKeyset = errors.New("the keyset is in the variable SALLYPORT_KEYSET, which commands cannot change: " +
 	"work on a file that holds it (--keyset-file), give its new content to every node, then run `sallyport keyset reseal`")
 
-// errKeysetUnread says that somebody goes on sealing under an older key.
+// errKeysetUnread means that a server still seals under an older key.
 var errKeysetUnread = errors.New("a server still seals under an older key: give every node the present keyset, then " +
 	"run `sallyport keyset reseal`")
 

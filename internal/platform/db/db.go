@@ -107,7 +107,7 @@ func openSQLite(ctx context.Context, dir string) (*DB, error) {
 		return nil, fmt.Errorf("create the data folder: %w", err)
 	}
 	path := filepath.Join(dir, FileName)
-	// The file holds what providers send; nobody but the owner reads it. SQLite gives its WAL the same mode.
+	// The file holds what providers send; only the owner may read it. SQLite gives its WAL the same mode.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the operator chooses the data folder
 	if err != nil {
 		return nil, fmt.Errorf("open the database file: %w", err)

@@ -98,7 +98,7 @@ func (a *API) dispatch(w *recorder, r *http.Request) {
 		err := fmt.Errorf("panic: %v", v)
 		if w.status != 0 {
 			obs.EventFrom(r.Context()).Fail(err)
-			panic(http.ErrAbortHandler) // half an answer is out; only cutting it off tells the client
+			panic(http.ErrAbortHandler) // half a response is sent; only cutting it off shows the client
 		}
 		WriteError(w, r, err)
 	}()

@@ -95,7 +95,7 @@ func Copy(src Source, path string) error {
 	return atomicfile.Write(path, b)
 }
 
-// readFile reads and checks a keyset file. It checks the open file, so that nobody can exchange it in between.
+// readFile reads and checks a keyset file. It checks the open file, so that it cannot be replaced in between.
 func readFile(path string) (*keyset.Handle, fs.FileInfo, error) {
 	f, err := os.Open(path) //nolint:gosec // the operator names the file
 	if err != nil {

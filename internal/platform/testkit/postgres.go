@@ -176,7 +176,7 @@ func ensureTemplate(ctx context.Context, admin *sql.DB, server string) (name str
 	return name, nil
 }
 
-// migrationsDigest tells sets of migrations apart.
+// migrationsDigest distinguishes sets of migrations.
 func migrationsDigest() (string, error) {
 	h := sha256.New()
 	for _, tree := range []fs.FS{migrations.Common(), migrations.Postgres()} {

@@ -11,7 +11,7 @@ import (
 // Limits of the messages in memory. Readers have no buffers of their own: each reads from its feed.
 const (
 	// feedMessages, feedBytes and feedAge limit what a feed keeps behind its readers. The age counts from when the feed
-	// got the message: messages for a reader who comes back may be older.
+	// got the message: messages for a reader that reconnects may be older.
 	feedMessages = events.LogMessages
 	feedBytes    = 16 << 20
 	feedAge      = 30 * time.Second
@@ -65,7 +65,7 @@ func (f *feed) add(chunks []*chunk, now time.Time) int {
 		f.messages += len(c.messages)
 		f.bytes += c.size
 	}
-	// The newest chunk stays, however large: without it nobody would get it.
+	// The newest chunk stays, however large: without it no reader would get it.
 	for len(f.chunks) > 1 && (f.messages > feedMessages || f.bytes > feedBytes || now.Sub(f.chunks[0].added) > feedAge) {
 		f.drop()
 	}
@@ -102,7 +102,7 @@ func (f *feed) size() int {
 	return f.bytes
 }
 
-// start is the position after which the feed tells everything now.
+// start is the position after which the feed now has every message.
 func (f *feed) start() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()

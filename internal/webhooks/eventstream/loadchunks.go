@@ -23,7 +23,7 @@ type part struct {
 	skipped int
 }
 
-// end is how many messages of the record are behind whoever has read the part.
+// end is how many messages of the record are left for a reader that has read the part.
 func (p *part) end() int { return p.skipped + p.Messages() }
 
 // whole returns records as parts.

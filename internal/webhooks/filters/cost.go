@@ -16,7 +16,7 @@ const (
 	assumedSize = 32
 	// textUnit is how many bytes of text cost one unit, matchUnit how many steps of matching a pattern.
 	textUnit, matchUnit = 10, 100
-	// zoneCost is what it costs to look up a time zone, beside the call.
+	// zoneCost is what it costs to look up a time zone, in addition to the call.
 	zoneCost = 40
 )
 

@@ -16,7 +16,7 @@ const (
 	// maxValues is how many members and items of a body a filter may come to know: what it holds of an event in memory
 	// stays within some megabytes, however large the event is.
 	maxValues = 100_000
-	// maxScanned is how many bytes of JSON a filter may look through, every level that it opens counted anew.
+	// maxScanned is how many bytes of JSON a filter may look through, counting every level that it opens again.
 	maxScanned = 64 << 20
 	// maxText is the longest text of a body that a filter reads, in bytes.
 	maxText = 256 << 10

@@ -103,7 +103,7 @@ func (s *Service) recordRejection(in *connections.Inbound, r *Request, req *veri
 		ByAlias: in.ByAlias, ClientIP: clientIP, Method: r.HTTP.Method, BodySize: size,
 	}, func(kept *rejections.Rejection) {
 		kept.Headers = storedHeaders(r.HTTP.Header, secretNames(r.HTTP.Header, in.Verifier.RedactHeaders()))
-		if req != nil && !in.Unusable { // otherwise nobody knows what in it is secret
+		if req != nil && !in.Unusable { // otherwise it is unknown which parts are secret
 			kept.Body = in.Verifier.RedactBody(req)
 		}
 	}, diagnose)

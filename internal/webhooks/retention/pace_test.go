@@ -62,7 +62,7 @@ func TestChunkRests(t *testing.T) {
 	})
 }
 
-// What others write is told from what the worker writes itself.
+// The writes of others are distinguished from those of the worker.
 func TestBusy(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
