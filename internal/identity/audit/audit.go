@@ -1,4 +1,5 @@
-// Package audit writes one audit event for each administrative change, in the transaction of that change.
+// Package audit writes one audit event for each administrative change, in the transaction of that change, and reads and
+// exports the events.
 package audit
 
 import (
