@@ -1,5 +1,5 @@
-// Package wire defines the JSON types that several HTTP packages of its district share: users, the team, environments and
-// role bindings. It has no operations.
+// Package wire defines the JSON types that several HTTP packages of its district share: users, the team, environments
+// and role bindings. It has no operations.
 package wire
 
 import (
