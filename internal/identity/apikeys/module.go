@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/module"
 )
@@ -35,4 +37,11 @@ func (s *Service) Module() module.Module {
 				Failure: "cannot delete old usage of API keys"},
 		},
 	}
+}
+
+// holdsKeys reports whether an environment has any API key, revoked and expired keys included.
+func holdsKeys(ctx context.Context, q db.Querier, env id.Environment) (bool, error) {
+	var n int
+	err := q.QueryRowContext(ctx, "SELECT 1 FROM api_keys WHERE environment_id = $1 LIMIT 1", env).Scan(&n)
+	return db.Found("the environment's API keys", err)
 }

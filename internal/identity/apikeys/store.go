@@ -157,13 +157,6 @@ func deleteKey(ctx context.Context, tx *sql.Tx, team id.Team, keyID string) erro
 	return nil
 }
 
-// holdsKeys reports whether an environment has any API key, revoked and expired keys included.
-func holdsKeys(ctx context.Context, q db.Querier, env id.Environment) (bool, error) {
-	var n int
-	err := q.QueryRowContext(ctx, "SELECT 1 FROM api_keys WHERE environment_id = $1 LIMIT 1", env).Scan(&n)
-	return db.Found("the environment's API keys", err)
-}
-
 // nullList binds a list that is stored as the text that encode returns and decode reads, and is NULL if it is nil.
 type nullList[T any] struct {
 	field  *[]T

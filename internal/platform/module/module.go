@@ -90,6 +90,10 @@ type Cache struct {
 }
 
 // Content is one kind of resource that keeps an environment from being deleted while the environment has any of it.
+//
+// Held is a free function of the capability, next to its Module, and not a method of its service: the service that
+// deletes environments is constructed before the capabilities that use it, and gets the list from modules that have no
+// database. Everything that Held needs comes with the transaction.
 type Content struct {
 	// Name names the kind in plain words and the plural, such as "connections".
 	Name string
