@@ -34,7 +34,7 @@ type Role struct {
 	Name        string
 	Description string
 	System      bool
-	// Permissions are in the order of access.Registry.
+	// Permissions are in the order of access.Registry; those of a system role are in that of access.Role.Permissions.
 	Permissions []access.Permission
 	// Times are in Unix milliseconds, and nil for system roles.
 	CreatedMillis, UpdatedMillis *int64

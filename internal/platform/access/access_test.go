@@ -57,6 +57,22 @@ func TestSystemRoles(t *testing.T) {
 	}
 }
 
+// The API lists the permissions of a role in an order that does not change: a client may compare lists.
+func TestOrderOfPermissions(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []access.Permission{access.ConnectionsRead, access.SubscriptionsRead, access.EventsRead,
+		access.TeamRead, access.MembersRead, access.RolesRead, access.EnvironmentsRead, access.APIKeysRead, access.AuditRead,
+		access.AuditExport, access.SSORead}, access.Auditor.Permissions())
+	for _, r := range access.SystemRoles() {
+		if r == access.Auditor {
+			continue
+		}
+		require.Equal(t, slices.DeleteFunc(access.Grantable(), func(p access.Permission) bool {
+			return !slices.Contains(r.Permissions(), p)
+		}), r.Permissions(), r)
+	}
+}
+
 // Each permission is described once and is of one form.
 func TestRegistry(t *testing.T) {
 	t.Parallel()

@@ -25,9 +25,15 @@ const (
 func SystemRoles() []Role { return []Role{Owner, Admin, Developer, Approver, Auditor, Viewer} }
 
 // Permissions returns the permissions of a system role; any other role has none here. The registry names the roles of
-// each permission, so that a new permission is in no role until one is named.
+// each permission, so that a new permission is in no role until one is named. They are in the order of the registry,
+// those of an auditor with the ones of a viewer first: the API lists them so, and clients may compare the lists.
 func (r Role) Permissions() []Permission {
-	return selected(func(i PermissionInfo) bool { return slices.Contains(i.Roles, r) })
+	has := func(i PermissionInfo, role Role) bool { return slices.Contains(i.Roles, role) }
+	if r == Auditor {
+		return append(selected(func(i PermissionInfo) bool { return has(i, r) && has(i, Viewer) }),
+			selected(func(i PermissionInfo) bool { return has(i, r) && !has(i, Viewer) })...)
+	}
+	return selected(func(i PermissionInfo) bool { return has(i, r) })
 }
 
 // Rights returns the rights of a user who has the system role in the whole team.
