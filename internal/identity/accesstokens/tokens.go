@@ -46,8 +46,8 @@ type Keys struct {
 func newKeys(issuer string, ring keyring) *Keys {
 	audience := issuer + "/api/v1"
 	return &Keys{issuer: issuer, audience: audience, ring: ring, policy: jwt.Policy{
-		Algorithms: []jose.SignatureAlgorithm{jose.ES256}, Types: []string{tokenType}, MaxBytes: maxTokenBytes,
-		Issuers: []string{issuer}, Audiences: []string{audience}, OnlyAudience: true,
+		Algorithms: []jose.SignatureAlgorithm{jose.ES256}, Types: jwt.OneOf(tokenType), MaxBytes: maxTokenBytes,
+		Issuers: jwt.OneOf(issuer), Audiences: jwt.OneOf(audience), OnlyAudience: true,
 		RequireExpiry: true, RequireIssuedAt: true, Skew: clockSkew, MaxLifetime: Lifetime}}
 }
 

@@ -53,8 +53,8 @@ type claims map[string]json.RawMessage
 // help.
 func (e expected) verify(raw string,
 	keys []jose.JSONWebKey) (subject string, about claims, unknown bool, f *providerError) {
-	policy := jwt.Policy{Algorithms: algorithms(), Types: []string{"", "JWT"}, MaxBytes: maxTokenBytes,
-		Issuers: []string{e.issuer}, Audiences: []string{e.clientID},
+	policy := jwt.Policy{Algorithms: algorithms(), Types: jwt.OneOf("", "JWT"), MaxBytes: maxTokenBytes,
+		Issuers: jwt.OneOf(e.issuer), Audiences: jwt.OneOf(e.clientID),
 		RequireExpiry: true, RequireIssuedAt: true, Skew: clockSkew, ExpirySkew: clockSkew}
 	var keyID string
 	var t idToken

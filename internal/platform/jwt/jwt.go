@@ -50,21 +50,34 @@ var (
 	ErrLifetime = errors.New("the token lives too long")
 )
 
-// Policy states which tokens a verifier accepts. Algorithms and MaxBytes are required. It is safe for concurrent use.
+// Values are the accepted values of a header or claim. The zero Values accepts none.
+type Values struct {
+	any  bool
+	list []string
+}
+
+// OneOf accepts the values of the list.
+func OneOf(list ...string) Values { return Values{list: slices.Clone(list)} }
+
+// Any accepts every value, and tokens that have none.
+func Any() Values { return Values{any: true} }
+
+// Policy states which tokens a verifier accepts. Algorithms, Types, MaxBytes, Issuers and Audiences are required:
+// without one of them no token is accepted. It is safe for concurrent use.
 type Policy struct {
 	// Algorithms are those that the header alg may name. They must be all symmetric or all asymmetric, so that a public
 	// key is never used as a secret (RFC 8725, section 2.1).
 	Algorithms []jose.SignatureAlgorithm
 	// Types are the values that the header typ may have, in any case (RFC 7515, section 4.1.9). An empty one accepts
-	// tokens without typ. Nil accepts every token, also one of another kind that the same key signs.
-	Types []string
+	// tokens without typ. Any accepts every token, also one of another kind that the same key signs.
+	Types Values
 	// MaxBytes bounds the length of a token, before anything of it is decoded.
 	MaxBytes int
 
-	// Issuers are the values that iss may have; nil accepts any.
-	Issuers []string
-	// Audiences are values of which aud must contain one; nil accepts any.
-	Audiences []string
+	// Issuers are the values that iss may have.
+	Issuers Values
+	// Audiences are values of which aud must contain one.
+	Audiences Values
 	// OnlyAudience rejects tokens that are for others as well.
 	OnlyAudience bool
 
@@ -116,10 +129,10 @@ func (p *Policy) Check(now time.Time, c Claims) error {
 
 // CheckParties checks who issued a token, and for whom.
 func (p *Policy) CheckParties(c Claims) error {
-	if p.Issuers != nil && !slices.Contains(p.Issuers, c.Issuer) {
+	if !p.Issuers.any && !slices.Contains(p.Issuers.list, c.Issuer) {
 		return ErrIssuer
 	}
-	if p.Audiences != nil && !slices.ContainsFunc(p.Audiences, c.Audience.Contains) ||
+	if !p.Audiences.any && !slices.ContainsFunc(p.Audiences.list, c.Audience.Contains) ||
 		p.OnlyAudience && len(c.Audience) != 1 {
 		return ErrAudience
 	}
@@ -145,13 +158,13 @@ func (p *Policy) CheckTimes(now time.Time, c Claims) error {
 
 // acceptsType reports whether the policy accepts a token with this header.
 func (p *Policy) acceptsType(h jose.Header) bool {
-	if p.Types == nil {
+	if p.Types.any {
 		return true
 	}
 	value, present := h.ExtraHeaders[jose.HeaderType]
 	if !present {
-		return slices.Contains(p.Types, "")
+		return slices.Contains(p.Types.list, "")
 	}
 	typ, _ := value.(string)
-	return typ != "" && slices.ContainsFunc(p.Types, func(t string) bool { return strings.EqualFold(t, typ) })
+	return typ != "" && slices.ContainsFunc(p.Types.list, func(t string) bool { return strings.EqualFold(t, typ) })
 }

@@ -28,9 +28,9 @@ const (
 func now() time.Time { return time.Date(2026, 11, 2, 9, 30, 0, 0, time.UTC) }
 
 func policy() jwt.Policy {
-	return jwt.Policy{Algorithms: []jose.SignatureAlgorithm{jose.ES256}, Types: []string{"test+jwt"}, MaxBytes: 2048,
-		Issuers: []string{"https://a.test", "https://b.test"}, Audiences: []string{"us"}, RequireExpiry: true,
-		RequireIssuedAt: true, Skew: skew, ExpirySkew: grace, MaxLifetime: lifetime}
+	return jwt.Policy{Algorithms: []jose.SignatureAlgorithm{jose.ES256}, Types: jwt.OneOf("test+jwt"),
+		MaxBytes: 2048, Issuers: jwt.OneOf("https://a.test", "https://b.test"), Audiences: jwt.OneOf("us"),
+		RequireExpiry: true, RequireIssuedAt: true, Skew: skew, ExpirySkew: grace, MaxLifetime: lifetime}
 }
 
 func claims() map[string]any {
@@ -140,7 +140,7 @@ func TestPolicy(t *testing.T) {
 	several := func(jose.Header) []any { return []any{&other.PublicKey, &key.PublicKey} }
 	require.NoError(t, p.Verify(now(), good(claims()), several))
 	untyped := policy()
-	untyped.Types = []string{"", "JWT"}
+	untyped.Types = jwt.OneOf("", "JWT")
 	require.NoError(t, untyped.Verify(now(), sign(t, jose.ES256, key, nil, claims()), several))
 	require.NoError(t, untyped.Verify(now(), sign(t, jose.ES256, key, typed("jwt"), claims()), several))
 	require.ErrorIs(t, untyped.Verify(now(), sign(t, jose.ES256, key, typed(""), claims()), several), jwt.ErrType)
@@ -151,20 +151,53 @@ func TestPolicy(t *testing.T) {
 	require.NoError(t, strict.Verify(now(), good(with("aud", "us")), several))
 }
 
-// A policy that leaves a rule out does not check it. Form, algorithm and signature are always checked.
-func TestPolicyWithoutRules(t *testing.T) {
+// A policy that accepts any type, issuer and audience says so, and rules that it leaves out are not checked. Form,
+// algorithm and signature are always checked.
+func TestOpenPolicy(t *testing.T) {
 	t.Parallel()
 	key := newKey(t)
-	p := jwt.Policy{Algorithms: []jose.SignatureAlgorithm{jose.ES256}, MaxBytes: 2048}
+	p := jwt.Policy{Algorithms: []jose.SignatureAlgorithm{jose.ES256}, MaxBytes: 2048, Types: jwt.Any(),
+		Issuers: jwt.Any(), Audiences: jwt.Any()}
 	bare := sign(t, jose.ES256, key, nil, map[string]any{})
 	require.NoError(t, p.Verify(now(), bare, only(&key.PublicKey)))
 	require.ErrorIs(t, p.Verify(now(), bare, only(&newKey(t).PublicKey)), jwt.ErrSignature)
 	require.NoError(t, p.Check(now(), jwt.Claims{Audience: josejwt.Audience{"a", "b"}, Issuer: "anyone"}))
+}
 
-	// Without an algorithm no token is accepted, and without a limit every token is too large.
-	p.Algorithms = nil
-	require.ErrorIs(t, p.Verify(now(), bare, only(&key.PublicKey)), jwt.ErrAlgorithm)
-	require.ErrorIs(t, new(jwt.Policy).Verify(now(), bare, only(&key.PublicKey)), jwt.ErrTooLarge)
+// A policy in which a required rule was forgotten verifies nothing: neither a token that meets the others, nor one
+// without any claim.
+func TestPolicyWithoutRules(t *testing.T) {
+	t.Parallel()
+	key := newKey(t)
+	good := sign(t, jose.ES256, key, typed("test+jwt"), claims())
+	bare := sign(t, jose.ES256, key, nil, map[string]any{})
+	whole := policy()
+	require.NoError(t, whole.Verify(now(), good, only(&key.PublicKey)))
+	for name, c := range map[string]struct {
+		forget func(p *jwt.Policy)
+		want   error
+	}{
+		"everything":   {func(p *jwt.Policy) { *p = jwt.Policy{} }, jwt.ErrTooLarge},
+		"all but size": {func(p *jwt.Policy) { *p = jwt.Policy{MaxBytes: 2048} }, jwt.ErrAlgorithm},
+		"size":         {func(p *jwt.Policy) { p.MaxBytes = 0 }, jwt.ErrTooLarge},
+		"algorithms":   {func(p *jwt.Policy) { p.Algorithms = nil }, jwt.ErrAlgorithm},
+		"types":        {func(p *jwt.Policy) { p.Types = jwt.Values{} }, jwt.ErrType},
+		"issuers":      {func(p *jwt.Policy) { p.Issuers = jwt.Values{} }, jwt.ErrIssuer},
+		"audiences":    {func(p *jwt.Policy) { p.Audiences = jwt.Values{} }, jwt.ErrAudience},
+		"empty types":  {func(p *jwt.Policy) { p.Types = jwt.OneOf() }, jwt.ErrType},
+		"no issuer":    {func(p *jwt.Policy) { p.Issuers = jwt.OneOf() }, jwt.ErrIssuer},
+		"no audience":  {func(p *jwt.Policy) { p.Audiences = jwt.OneOf() }, jwt.ErrAudience},
+	} {
+		p := policy()
+		c.forget(&p)
+		require.ErrorIs(t, p.Verify(now(), good, only(&key.PublicKey)), c.want, name)
+		require.Error(t, p.Verify(now(), bare, only(&key.PublicKey)), name)
+	}
+	zero := new(jwt.Policy)
+	_, err := zero.Parse(good)
+	require.Error(t, err)
+	require.Error(t, zero.CheckParties(jwt.Claims{}))
+	require.Error(t, zero.Check(now(), jwt.Claims{}))
 }
 
 // A token is one text: with any one character replaced, added or left out it is rejected.

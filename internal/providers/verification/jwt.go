@@ -60,8 +60,9 @@ func (c *proofCompiler) compileJWT() {
 		return
 	}
 	field := c.path + "jwt"
-	rule := &jwtRule{prefix: d.JWT.Prefix, policy: jwt.Policy{MaxBytes: maxToken, Issuers: oneOf(d.JWT.Iss),
-		Audiences: oneOf(d.JWT.Aud)}}
+	// Providers do not agree on a typ.
+	rule := &jwtRule{prefix: d.JWT.Prefix, policy: jwt.Policy{MaxBytes: maxToken, Types: jwt.Any(),
+		Issuers: oneOf(d.JWT.Iss), Audiences: oneOf(d.JWT.Aud)}}
 	p.jwt = rule
 	src, wrong := parseSource(d.JWT.From, sourceHeader|sourceQuery|sourceJSON|sourceItems)
 	if wrong != "" {
@@ -77,7 +78,7 @@ func (c *proofCompiler) compileJWT() {
 	for _, list := range []struct {
 		name   string
 		values []string
-	}{{"iss", rule.policy.Issuers}, {"aud", rule.policy.Audiences}} {
+	}{{"iss", d.JWT.Iss}, {"aud", d.JWT.Aud}} {
 		c.limit(field+"."+list.name, len(list.values))
 		if slices.Contains(list.values, "") {
 			c.problems.add(field+"."+list.name, ruleFormat, "must not contain an empty value")
@@ -96,12 +97,12 @@ func (c *proofCompiler) compileJWT() {
 	}
 }
 
-// oneOf returns the values that a claim may have; nil means any.
-func oneOf(values []string) []string {
+// oneOf returns the values that a claim may have: those of the definition, or any where it lists none.
+func oneOf(values []string) jwt.Values {
 	if len(values) == 0 {
-		return nil
+		return jwt.Any()
 	}
-	return slices.Clone(values)
+	return jwt.OneOf(values...)
 }
 
 func (c *proofCompiler) compileAlgs(field string, names []string, rule *jwtRule) (symmetric bool) {
