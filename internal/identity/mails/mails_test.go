@@ -240,6 +240,81 @@ func TestMailsThatAreNotSent(t *testing.T) {
 	})
 }
 
+// A mail that expires while it is being sent was sent, and has not expired: it has one outcome.
+func TestExpiryWhileSending(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		p := newPeer(t, false)
+		f := newFixture(t, store, Server{Address: p.address, Encryption: NoTLS})
+		m := invitation()
+		m.Expires = f.clk.Now().Add(time.Second)
+		require.NoError(t, f.queue(t, m))
+		expired := make(chan error, 1)
+		p.set(func() {
+			p.during = func() {
+				f.clk.Advance(time.Second)
+				expired <- f.expire(t.Context())
+			}
+		})
+		f.work(t)
+		require.NoError(t, <-expired)
+		f.work(t)
+		require.Len(t, p.mails(), 1)
+		require.Zero(t, f.waiting(t))
+		require.Equal(t, []int{1, 0}, []int{f.counted(t, "sent"), f.counted(t, "expired")}, f.log.String())
+		require.Empty(t, f.log.String())
+	})
+}
+
+// A mail whose sender is gone is deleted when it has expired, once its lease has ended, also where no mail server is
+// configured any more.
+func TestExpiryOfAnAbandonedMail(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		silent, address := silence(t)
+		f := newFixture(t, store, Server{Address: address, Encryption: NoTLS})
+		m := invitation()
+		m.Expires = f.clk.Now().Add(time.Second)
+		require.NoError(t, f.queue(t, m))
+		_, err := f.Service.queue.Claim(t.Context())
+		require.NoError(t, err)
+		<-silent
+		f.clk.Advance(lease - time.Millisecond)
+		require.NoError(t, f.expire(t.Context()))
+		require.Equal(t, 1, f.waiting(t), "its sender may be alive")
+		f.clk.Advance(time.Millisecond)
+		off := newFixture(t, store, Server{})
+		off.clk.Advance(f.clk.Now().Sub(off.clk.Now()))
+		require.NoError(t, off.expire(t.Context()))
+		require.Zero(t, f.waiting(t))
+		require.Equal(t, 1, off.counted(t, "expired"))
+		require.NoError(t, f.stop(t.Context()))
+	})
+}
+
+// A mail that waits for its next attempt waits no longer than until it expires.
+func TestExpiryBeforeTheNextAttempt(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		p := newPeer(t, false)
+		f := newFixture(t, store, Server{Address: p.address, Encryption: NoTLS})
+		p.set(func() { p.refuse = &smtp.SMTPError{Code: 450, Message: "busy"} })
+		m := invitation()
+		m.Expires = f.clk.Now().Add(firstWait / 2)
+		require.NoError(t, f.queue(t, m))
+		f.work(t)
+		require.Equal(t, 1, f.counted(t, "failed"))
+		f.clk.Advance(firstWait/2 - time.Millisecond)
+		f.work(t)
+		require.Equal(t, 1, f.waiting(t))
+		f.clk.Advance(time.Millisecond)
+		require.NoError(t, f.expire(t.Context()))
+		require.Zero(t, f.waiting(t))
+		require.Equal(t, 1, f.counted(t, "expired"))
+		require.Equal(t, 1, p.tried)
+	})
+}
+
 // No name can add a header, a recipient or a command: a mail with such a name is refused when it is queued.
 func TestHeaderInjection(t *testing.T) {
 	t.Parallel()

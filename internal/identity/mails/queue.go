@@ -38,7 +38,8 @@ func table() jobs.Table {
 // newQueue returns the queue that sends one mail at a time.
 func (s *Service) newQueue() *jobs.Queue {
 	return jobs.New(jobs.Config{DB: s.cfg.DB, Clock: s.cfg.Clock, Logger: s.cfg.Logger, Table: table(), Handle: s.send,
-		Concurrency: 1, Lease: lease, Poll: pollInterval, Backoff: jobs.Backoff{First: firstWait, Max: maxWait}})
+		Failed: limitWait, Concurrency: 1, Lease: lease, Poll: pollInterval, Backoff: jobs.Backoff{First: firstWait,
+			Max: maxWait}})
 }
 
 // stop interrupts the exchange in progress: the mail stays due, and the mail server may take a minute to respond.
@@ -95,7 +96,8 @@ func (s *Service) count(kind, outcome string) {
 	s.metrics.attempts.WithLabelValues(kind, outcome).Inc()
 }
 
-// expire deletes mails that were not sent in time.
+// expire deletes mails that were not sent in time. Those that are being sent are left to their sender, so that each
+// mail has one outcome.
 func (s *Service) expire(ctx context.Context) error {
 	now := s.cfg.Clock.Now()
 	_, expired, err := countQueued(ctx, s.cfg.DB.Read(), now)

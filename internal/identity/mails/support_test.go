@@ -45,6 +45,8 @@ type peer struct {
 	// overTLS says of each attempt to authenticate whether the connection was encrypted.
 	overTLS []bool
 	tried   int
+	// during, where set, runs once in the exchange of the next mail.
+	during func()
 }
 
 // received is a mail that the peer has accepted.
@@ -93,6 +95,13 @@ func (s *session) Mail(from string, _ *smtp.MailOptions) error {
 }
 
 func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
+	s.p.mu.Lock()
+	during := s.p.during
+	s.p.during = nil
+	s.p.mu.Unlock()
+	if during != nil {
+		during()
+	}
 	s.p.mu.Lock()
 	defer s.p.mu.Unlock()
 	s.p.tried++
