@@ -58,8 +58,8 @@ func (s *Service) VerifyKey(ctx context.Context, actor access.Principal, text se
 	}
 	now := s.clock.Now()
 	if wait, ok := s.verifying.take(actor.ID, now); !ok && actor.Kind != access.KindSystem {
-		return Verification{}, &apperr.Error{Code: apperr.CodeRateLimited,
-			Message: "Too many keys were verified; try again later", RetryAfter: wait}
+		return Verification{}, apperr.New(apperr.CodeRateLimited, "Too many keys were verified; try again later").
+			RetryIn(wait)
 	}
 	parsed, ok := parseKey(text.Reveal())
 	if !ok {

@@ -332,8 +332,8 @@ func (s *Service) ResendInvitation(ctx context.Context, actor access.Principal,
 			return err
 		}
 		if wait := clock.FromMillis(i.SentMillis).Add(resendInterval).Sub(c.Now); wait > 0 {
-			return &apperr.Error{Code: apperr.CodeRateLimited, Message: "The link was made just now; try again later",
-				RetryAfter: wait, Cause: errSentJustNow}
+			return apperr.Wrap(apperr.CodeRateLimited, "The link was made just now; try again later", errSentJustNow).
+				RetryIn(wait)
 		}
 		err = c.CheckGrant(ctx, tx, i.grant())
 		if apperr.Is(err, apperr.CodeValidation) {

@@ -53,8 +53,7 @@ func (t *throttle) admitAttempt(ctx context.Context, a Attempt) error {
 func tooManyAttempts(err error) error {
 	var e *apperr.Error
 	if errors.As(err, &e) && e.Code == apperr.CodeRateLimited {
-		return &apperr.Error{Code: e.Code, Message: "Too many attempts; try again later", RetryAfter: e.RetryAfter,
-			Cause: e.Cause}
+		return apperr.Wrap(e.Code, "Too many attempts; try again later", e.Cause).RetryIn(e.RetryAfter)
 	}
 	return err
 }

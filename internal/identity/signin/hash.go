@@ -166,8 +166,7 @@ func (h *hasher) acquire(ctx context.Context) (release func(), err error) {
 	case h.waiting <- struct{}{}:
 		defer func() { <-h.waiting }()
 	default:
-		return nil, &apperr.Error{Code: apperr.CodeUnavailable, Message: "Too many concurrent sign-ins; try again",
-			RetryAfter: 2 * time.Second}
+		return nil, apperr.New(apperr.CodeUnavailable, "Too many concurrent sign-ins; try again").RetryIn(2 * time.Second)
 	}
 	select {
 	case h.running <- struct{}{}:

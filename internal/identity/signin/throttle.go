@@ -107,10 +107,7 @@ func (t *throttle) newAttempt(ctx context.Context, user, email string, c access.
 var errBackoff = errors.New("too many failed sign-ins of the account or from the address")
 
 func errTooMany(wait time.Duration) error {
-	return &apperr.Error{
-		Code: apperr.CodeRateLimited, Message: "Too many failed sign-ins; try again later", RetryAfter: wait,
-		Cause: errBackoff,
-	}
+	return apperr.Wrap(apperr.CodeRateLimited, "Too many failed sign-ins; try again later", errBackoff).RetryIn(wait)
 }
 
 // checkPassword reports whether the password is the one behind the hash. The attempt is counted as a failure before the

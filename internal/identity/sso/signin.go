@@ -294,7 +294,7 @@ func refusal(code string) *providerError {
 // failed is a fault as the answer to a browser.
 func failed(f *providerError) error {
 	if f.Unreachable {
-		return &apperr.Error{Code: apperr.CodeSSOUnavailable, Message: f.Message, RetryAfter: 5 * time.Second}
+		return apperr.New(apperr.CodeSSOUnavailable, f.Message).RetryIn(5 * time.Second)
 	}
 	return apperr.New(apperr.CodeSSOFailed, f.Message)
 }

@@ -21,7 +21,7 @@ type Error struct {
 	Message string
 	// Details lists all validation errors.
 	Details []Detail
-	// RetryAfter, when positive, becomes the Retry-After header (rounded up to seconds).
+	// RetryAfter, when positive, becomes the Retry-After header (rounded up to seconds); see RetryIn.
 	RetryAfter time.Duration
 	// Allow is the Allow header of a 405.
 	Allow string
@@ -67,6 +67,15 @@ func Wrap(code Code, message string, cause error) *Error {
 	return &Error{Code: code, Message: message, Cause: cause}
 }
 
+// RetryIn returns a copy of the error whose response has a Retry-After header with the given time:
+//
+//	apperr.New(apperr.CodeRateLimited, "Too many tests are in progress").RetryIn(time.Second)
+func (e *Error) RetryIn(wait time.Duration) *Error {
+	later := *e
+	later.RetryAfter = wait
+	return &later
+}
+
 // NotFound returns the 404 of a kind of resource, named in plain words ("webhook event").
 func NotFound(kind string) *Error { return New(CodeNotFound, "No such "+kind) }
 
@@ -78,8 +87,7 @@ func Unauthorized(cause error) *Error {
 
 // Unavailable returns the 503 for a dependency that does not respond now.
 func Unavailable(cause error) *Error {
-	return &Error{Code: CodeUnavailable, Message: "The service cannot store data right now; try again",
-		RetryAfter: 2 * time.Second, Cause: cause}
+	return Wrap(CodeUnavailable, "The service cannot store data right now; try again", cause).RetryIn(2 * time.Second)
 }
 
 // Invalid returns an error with the given validation errors.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -45,4 +46,14 @@ func TestBelow(t *testing.T) {
 	for _, other := range []error{nil, errors.New("x"), apperr.NotFound("thing")} {
 		require.Equal(t, other, apperr.Below("body", other))
 	}
+}
+
+// A refusal with a Retry-After keeps its code, message and cause, and the error that it was made from, which callers
+// may share, stays as it is.
+func TestRetryIn(t *testing.T) {
+	t.Parallel()
+	shared := apperr.Wrap(apperr.CodeRateLimited, "m", errors.New("cause"))
+	require.Equal(t, &apperr.Error{Code: shared.Code, Message: "m", Cause: shared.Cause, RetryAfter: time.Minute},
+		shared.RetryIn(time.Minute))
+	require.Zero(t, shared.RetryAfter)
 }

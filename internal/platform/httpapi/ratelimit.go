@@ -53,8 +53,7 @@ func (a *API) countRequest(w http.ResponseWriter, r *http.Request, p access.Prin
 	if d.Allowed {
 		return nil
 	}
-	return &apperr.Error{Code: apperr.CodeRateLimited, Message: tooManyMessage(bucket.Kind), RetryAfter: d.RetryAfter,
-		Cause: cause}
+	return apperr.Wrap(apperr.CodeRateLimited, tooManyMessage(bucket.Kind), cause).RetryIn(d.RetryAfter)
 }
 
 // LimitedByAddress returns a handler whose requests are limited like those to public operations. It is for handlers

@@ -115,8 +115,8 @@ func errMismatch() error {
 
 // errInProgress returns the error of a request in progress. Most requests finish within its Retry-After of a second.
 func errInProgress() error {
-	return &apperr.Error{Code: apperr.CodeIdempotencyInProgress, RetryAfter: time.Second,
-		Message: "The first request with this Idempotency-Key is still in progress"}
+	return apperr.New(apperr.CodeIdempotencyInProgress,
+		"The first request with this Idempotency-Key is still in progress").RetryIn(time.Second)
 }
 
 func errOutcomeUnknown() error {

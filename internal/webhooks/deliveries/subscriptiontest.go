@@ -96,8 +96,7 @@ func (s *Service) Test(ctx context.Context, v access.View, subscriptionID string
 		return TestResult{}, err
 	}
 	if !s.tests.begin(v.Environment) {
-		return TestResult{}, &apperr.Error{Code: apperr.CodeRateLimited, Message: "Too many tests are in progress",
-			RetryAfter: time.Second}
+		return TestResult{}, apperr.New(apperr.CodeRateLimited, "Too many tests are in progress").RetryIn(time.Second)
 	}
 	defer s.tests.end(v.Environment)
 	e, p, err := s.testEvent(ctx, v, &in)

@@ -190,9 +190,8 @@ func (s *Store) List(ctx context.Context, v access.View, f Filter, p page.Reques
 	defer cancel()
 	found, err := s.list(limited, v, f, p)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return nil, &apperr.Error{Code: apperr.CodeUnavailable,
-			Message: "The list takes too long with these filters: narrow them, as by " +
-				"received_after, connection_id or event_type", RetryAfter: 2 * time.Second, Cause: err}
+		return nil, apperr.Wrap(apperr.CodeUnavailable, "The list takes too long with these filters: narrow them, as by "+
+			"received_after, connection_id or event_type", err).RetryIn(2 * time.Second)
 	}
 	return found, err
 }

@@ -132,18 +132,18 @@ func (s *Service) Open(ctx context.Context, r Request) (*Reader, error) {
 	}
 	select {
 	case <-s.stopping:
-		return nil, &apperr.Error{Code: apperr.CodeUnavailable, Message: "The server is stopping", RetryAfter: retryAfter}
+		return nil, apperr.New(apperr.CodeUnavailable, "The server is stopping").RetryIn(retryAfter)
 	default:
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.readers >= s.opts.MaxReaders:
-		return nil, &apperr.Error{Code: apperr.CodeUnavailable, Message: "The server has as many open streams as it can feed",
-			RetryAfter: retryAfter}
+		return nil, apperr.New(apperr.CodeUnavailable, "The server has as many open streams as it can feed").
+			RetryIn(retryAfter)
 	case s.perEnv[r.View.Environment] >= s.opts.MaxPerEnvironment:
-		return nil, &apperr.Error{Code: apperr.CodeTooManyStreams,
-			Message: "The environment has as many open streams as it may", RetryAfter: retryAfter}
+		return nil, apperr.New(apperr.CodeTooManyStreams, "The environment has as many open streams as it may").
+			RetryIn(retryAfter)
 	}
 	reader := &Reader{s: s, key: feedKey{r.View.Environment, filter.asksDeliveries()},
 		digest: digestOf(r.View.Environment), filter: filter, from: r.From, ended: make(chan ending, 1)}

@@ -73,7 +73,7 @@ func (s *Service) MakeTicket(ctx context.Context, p access.Principal,
 			return err
 		}
 		if unused >= maxTickets {
-			return &apperr.Error{Code: apperr.CodeRateLimited, Message: "Too many unused tickets", RetryAfter: TicketLifetime}
+			return apperr.New(apperr.CodeRateLimited, "Too many unused tickets").RetryIn(TicketLifetime)
 		}
 		old := "SELECT ticket_hash FROM webhook_stream_tickets WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT $2" +
 			s.db.SkipLocked()

@@ -11,9 +11,8 @@ import (
 // errOverloaded is the error when the bodies that arrive have used up a budget, or a sender its share of one.
 //
 //nolint:gochecknoglobals,errname // one value, so that the metric can recognise it
-var errOverloaded error = &apperr.Error{
-	Code: apperr.CodeUnavailable, Message: "Too many large webhooks are arriving; try again", RetryAfter: time.Second,
-}
+var errOverloaded error = apperr.New(apperr.CodeUnavailable, "Too many large webhooks are arriving; try again").
+	RetryIn(time.Second)
 
 // budget is a number of bytes that all bodies share, of which no source holds more than its share. It is safe for
 // concurrent use.

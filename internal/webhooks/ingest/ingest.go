@@ -236,8 +236,8 @@ func (s *Service) receive(ctx context.Context, r *Request) (Receipt, error) {
 	obs.EventFrom(ctx).Add(slog.String("connection_uuid", in.Connection.UUID),
 		slog.String("environment_id", string(in.Connection.Environment)))
 	if in.Connection.Status == connections.Disabled {
-		return Receipt{}, &apperr.Error{Code: apperr.CodeConnectionDisabled,
-			Message: "The connection is disabled and accepts no webhooks", RetryAfter: time.Minute}
+		return Receipt{}, apperr.New(apperr.CodeConnectionDisabled,
+			"The connection is disabled and accepts no webhooks").RetryIn(time.Minute)
 	}
 	req := s.newVerification(r)
 	if refusal := checkSource(in, r.Address); refusal != nil {
@@ -270,8 +270,8 @@ func (s *Service) receive(ctx context.Context, r *Request) (Receipt, error) {
 	s.conns.Matched(result.KeyID, now)
 	rate := s.countRate(ctx, &in.Connection)
 	if rate != nil && !rate.Allowed {
-		return Receipt{Rate: rate}, &apperr.Error{Code: apperr.CodeRateLimited,
-			Message: "The connection accepts no more webhooks now", RetryAfter: rate.RetryAfter}
+		return Receipt{Rate: rate}, apperr.New(apperr.CodeRateLimited, "The connection accepts no more webhooks now").
+			RetryIn(rate.RetryAfter)
 	}
 	receipt, err := s.store(ctx, s.newItem(in, req, result, now))
 	receipt.Response, receipt.Rate = in.Verifier.Ack(), rate

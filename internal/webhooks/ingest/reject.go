@@ -52,8 +52,8 @@ func (s *Service) rejectWebhook(ctx context.Context, in *connections.Inbound, r 
 	switch refusal.Reason {
 	case verification.ReasonKeysUnavailable:
 		// The webhook could not be verified, so the provider must resend it.
-		return &apperr.Error{Code: apperr.CodeUnavailable, Message: "The provider's keys cannot be fetched now; try again",
-			RetryAfter: 10 * time.Second}
+		return apperr.New(apperr.CodeUnavailable, "The provider's keys cannot be fetched now; try again").
+			RetryIn(10 * time.Second)
 	case verification.ReasonSignatureMissing:
 		e = apperr.New(apperr.CodeSignatureMissing, "The webhook has no signature")
 	case verification.ReasonSourceRefused:

@@ -60,8 +60,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if isRejection(err) {
 			if d := h.refusals.count(source, httpapi.RequestTime(r.Context())); !d.Allowed {
 				d.SetHeaders(w.Header())
-				err = &apperr.Error{Code: apperr.CodeRateLimited, Message: "Too many rejected webhooks from this address",
-					RetryAfter: d.RetryAfter, Cause: err}
+				err = apperr.Wrap(apperr.CodeRateLimited, "Too many rejected webhooks from this address", err).
+					RetryIn(d.RetryAfter)
 			}
 		}
 		httpapi.WriteError(w, r, err)
