@@ -17,6 +17,12 @@ func Bump(ctx context.Context, tx *sql.Tx, collection string) error {
 	return nil
 }
 
+// VersionColumn binds the counter of a collection, for a SELECT of a row that is cached: one snapshot has both, so the
+// row is as new as the version.
+func VersionColumn(collection string, version *int64) Column {
+	return Col("COALESCE((SELECT v.version FROM cache_versions v WHERE v.name = '"+collection+"'), 0)", version)
+}
+
 // Versions returns the counters of all cached collections.
 func (d *DB) Versions(ctx context.Context) (map[string]int64, error) {
 	rows, err := d.read.QueryContext(ctx, "SELECT name, version FROM cache_versions")

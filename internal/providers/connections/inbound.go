@@ -43,25 +43,21 @@ func (s *Service) Lookup(ctx context.Context, segment string) (*Inbound, error) 
 		return nil, notFound()
 	}
 	return s.inbound.Get(ctx, segment, func(ctx context.Context) (*Inbound, int64, error) {
-		version, err := s.loader.version(ctx)
-		if err != nil {
-			return nil, 0, err
-		}
-		in, err := s.loader.load(ctx, segment, byAlias)
-		return in, version, err
+		return s.loader.load(ctx, segment, byAlias)
 	})
 }
 
-// maxCached bounds the cache of Lookup. It keeps only segments that name a connection, so strangers cannot fill it.
+// maxCached bounds the cache of Lookup. It keeps only segments that name a connection, so strangers cannot fill it: an
+// unknown segment costs one read by an index each time.
 const maxCached = 20_000
 
 // Refresh empties the cache of Lookup if another process has changed a connection. A worker calls it each second.
 func (s *Service) Refresh(ctx context.Context) error {
-	version, err := s.loader.version(ctx)
+	versions, err := s.db.Versions(ctx)
 	if err != nil {
 		return fmt.Errorf("refresh connections: %w", err)
 	}
-	s.inbound.DropOthers(version)
+	s.inbound.DropOthers(versions[Collection])
 	return nil
 }
 

@@ -2,6 +2,7 @@ package connections_test
 
 import (
 	"context"
+	"database/sql"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/platform/patch"
@@ -80,6 +82,51 @@ func TestLookupSeesEveryChange(t *testing.T) {
 			requireCode(t, apperr.CodeNotFound, err)
 		}
 		require.Zero(t, count(t, w, "SELECT count(*) FROM connection_secrets"))
+	})
+}
+
+// counted counts the statements that ask for rows.
+type counted struct {
+	db.Querier
+	queries int
+}
+
+func (c *counted) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	c.queries++
+	return c.Querier.QueryContext(ctx, query, args...)
+}
+
+func (c *counted) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	c.queries++
+	return c.Querier.QueryRowContext(ctx, query, args...)
+}
+
+// Anyone can send webhooks to paths that do not exist: each costs at most one statement, and none where the segment
+// cannot be a token or an alias. The first webhook of a connection also reads its secrets, and the next reads nothing.
+func TestLookupStatements(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		t.Helper()
+		w := newWorld(t, s)
+		c := w.create(t, w.a, github("acme"))
+		reads := &counted{Querier: s.DB.Read()}
+		w.svc.ReadFrom(reads)
+		for _, step := range []struct {
+			segment string
+			queries int
+		}{
+			{id.NewRandom(id.PrefixPathToken), 1},
+			{"no-such-alias", 1},
+			{"no-such-alias", 1},
+			{"not an alias", 0},
+			{c.PathToken, 2},
+			{c.PathToken, 0},
+		} {
+			reads.queries = 0
+			_, err := w.svc.Lookup(t.Context(), step.segment)
+			require.Equal(t, step.segment != c.PathToken, apperr.Is(err, apperr.CodeNotFound), "%s: %v", step.segment, err)
+			require.Equal(t, step.queries, reads.queries, step.segment)
+		}
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 // loader makes the snapshots that Lookup returns: it reads a connection and binds the definition of its provider to its
 // settings and secrets.
 type loader struct {
-	db        *db.DB
+	read      db.Querier
 	providers Providers
 	secrets   secretStore
 	keyring   *verification.Keyring
@@ -24,44 +24,39 @@ type loader struct {
 	refusing *verification.Verifier
 }
 
-// version returns the version of the stored connections.
-func (l *loader) version(ctx context.Context) (int64, error) {
-	versions, err := l.db.Versions(ctx)
-	return versions[Collection], err
-}
-
-// load reads the connection of a path segment and prepares its verification.
-func (l *loader) load(ctx context.Context, segment string, byAlias bool) (*Inbound, error) {
-	c, err := findInbound(ctx, l.db.Read(), segment, byAlias)
+// load reads the connection of a path segment and prepares its verification. The result is at least as new as the
+// version of the collection that load returns.
+func (l *loader) load(ctx context.Context, segment string, byAlias bool) (*Inbound, int64, error) {
+	c, err := findInbound(ctx, l.read, segment, byAlias)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	provider, ok := l.providers.Get(c.Provider)
 	if !ok {
 		// The operator removed the definition. Nothing can be verified, and the sender did nothing wrong: an internal
 		// error makes the provider retry later.
-		return nil, fmt.Errorf("connection %s: provider %s has no definition", c.UUID, c.Provider)
+		return nil, 0, fmt.Errorf("connection %s: provider %s has no definition", c.UUID, c.Provider)
 	}
-	secrets, err := l.secrets.open(ctx, l.db.Read(), c.UUID)
+	secrets, err := l.secrets.open(ctx, l.read, c.UUID)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	v, provider, misfit := l.verifier(ctx, &c, provider, secrets)
-	in := &Inbound{Connection: c, Verifier: v, Provider: provider, ByAlias: byAlias, Unusable: misfit != nil,
+	v, provider, misfit := l.verifier(ctx, &c.Connection, provider, secrets)
+	in := &Inbound{Connection: c.Connection, Verifier: v, Provider: provider, ByAlias: byAlias, Unusable: misfit != nil,
 		Misfit: misfit}
 	for _, network := range c.Webhook.SourceCIDRs {
 		p, err := clientaddr.ParseNetwork(network)
 		if err != nil {
-			return nil, fmt.Errorf("connection %s: network: %w", c.UUID, err)
+			return nil, 0, fmt.Errorf("connection %s: network: %w", c.UUID, err)
 		}
 		in.Sources = append(in.Sources, p)
 	}
 	if provider.Webhooks != nil && provider.Webhooks.Captures() {
-		if in.EnrolledUntil, err = enrolledUntil(ctx, l.db.Read(), c.UUID); err != nil {
-			return nil, err
+		if in.EnrolledUntil, err = enrolledUntil(ctx, l.read, c.UUID); err != nil {
+			return nil, 0, err
 		}
 	}
-	return in, nil
+	return in, c.version, nil
 }
 
 var errNoWebhooks = errors.New("the provider has no webhooks")

@@ -74,7 +74,7 @@ func New(cfg Config) (*Service, error) {
 	return &Service{
 		db: cfg.DB, clock: cfg.Clock, providers: cfg.Providers, environments: cfg.Environments, secrets: secrets,
 		enrolments: enrolmentStore{cfg.Box}, inbound: cache.Cache[string, *Inbound]{Max: maxCached},
-		loader: loader{db: cfg.DB, providers: cfg.Providers, secrets: secrets, keyring: cfg.Keyring, log: cfg.Logger,
+		loader: loader{read: cfg.DB.Read(), providers: cfg.Providers, secrets: secrets, keyring: cfg.Keyring, log: cfg.Logger,
 			refusing: refusing},
 		onDelete: cfg.OnDelete, onChange: cfg.OnChange,
 	}, nil

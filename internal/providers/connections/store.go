@@ -56,14 +56,19 @@ const table = "FROM connections c"
 
 // read returns the connection that meets the conditions, or not_found.
 func read(ctx context.Context, q querier, w *db.Where) (Connection, error) {
-	c, found, err := db.One(ctx, q, columns, table, w, "")
+	return readAs(ctx, q, columns, w)
+}
+
+// readAs is read for a row with other columns.
+func readAs[T any](ctx context.Context, q querier, columns func(*T) db.Columns, w *db.Where) (T, error) {
+	row, found, err := db.One(ctx, q, columns, table, w, "")
 	switch {
 	case err != nil:
-		return Connection{}, fmt.Errorf("read connection: %w", err)
+		return row, fmt.Errorf("read connection: %w", err)
 	case !found:
-		return Connection{}, notFound()
+		return row, notFound()
 	default:
-		return c, nil
+		return row, nil
 	}
 }
 
@@ -72,12 +77,25 @@ func find(ctx context.Context, q querier, env id.Environment, key, connectionID 
 		And("connection_id = ?", connectionID))
 }
 
-func findInbound(ctx context.Context, q querier, segment string, byAlias bool) (Connection, error) {
+// versioned is a connection and the version of the collection in which it was read.
+type versioned struct {
+	Connection
+	version int64
+}
+
+func versionedColumns(c *versioned) db.Columns {
+	return append(columns(&c.Connection), db.VersionColumn(Collection, &c.version))
+}
+
+// findInbound finds the connection of a path segment in one statement, because anyone can send unknown segments.
+func findInbound(ctx context.Context, q querier, segment string, byAlias bool) (versioned, error) {
+	w := new(db.Where)
 	if byAlias {
-		return read(ctx, q, new(db.Where).
-			And("uuid = (SELECT w.connection_uuid FROM webhook_aliases w WHERE w.alias = ?)", segment))
+		w.And("uuid = (SELECT w.connection_uuid FROM webhook_aliases w WHERE w.alias = ?)", segment)
+	} else {
+		w.And("path_token = ?", segment)
 	}
-	return read(ctx, q, new(db.Where).And("path_token = ?", segment))
+	return readAs(ctx, q, versionedColumns, w)
 }
 
 // lock finds the connection and keeps other changes to it waiting until the transaction ends. Both engines lock a row

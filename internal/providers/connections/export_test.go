@@ -1,0 +1,6 @@
+package connections
+
+import "sallyport/internal/platform/db"
+
+// ReadFrom makes Lookup read from q.
+func (s *Service) ReadFrom(q db.Querier) { s.loader.read = q }
