@@ -30,11 +30,19 @@ func exported() map[string]string {
 		"internal/platform/httpapi.Operation.TakesIdempotencyKey": "tests compare the document with it",
 		"internal/platform/patch.Clear":                           "tests write changes",
 		"internal/platform/patch.Some":                            "tests write changes",
-		"internal/platform/jobs.*": "the queue's API, which jobstest checks whole and each " +
-			"capability uses in part",
-		"internal/platform/secretbox.KeyID":     "tests see which key sealed a value",
-		"internal/webhooks/events.Change.Merge": "tests add changes up",
-		"internal/platform/sse.Reader.Next":     "clients in tests skip blocks without an event",
+		"internal/platform/jobs.ErrLeasesLost":                    "what Config.Failed gets of such a job",
+		"internal/platform/jobs.ErrLost":                          "what Job.Save documents",
+		"internal/platform/jobs.Job.Progress":                     "long jobs whose table has no columns of their own",
+		"internal/platform/jobs.Job.SaveProgress":                 "long jobs whose table has no columns of their own",
+		"internal/platform/jobs.Queue.Claim":                      "tests drive a queue by hand",
+		"internal/platform/jobs.Queue.Progress":                   "long jobs whose table has no columns of their own",
+		"internal/platform/jobs.Queue.Recover":                    "tests drive a queue by hand",
+		"internal/platform/jobs.Queue.Renew":                      "tests drive a queue by hand",
+		"internal/platform/jobs.Queue.RunDue":                     "tests drive a queue by hand",
+		"internal/platform/jobs.RetryAfter":                       "handlers whose service names a wait",
+		"internal/platform/secretbox.KeyID":                       "tests see which key sealed a value",
+		"internal/webhooks/events.Change.Merge":                   "tests add changes up",
+		"internal/platform/sse.Reader.Next":                       "clients in tests skip blocks without an event",
 	}
 }
 
