@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 )
 
@@ -16,20 +15,16 @@ type storedSigningKey struct {
 	fromMillis int64
 }
 
-func readSigningKeys(ctx context.Context, q db.Querier) ([]storedSigningKey, error) {
-	rows, err := q.QueryContext(ctx, "SELECT id, private_key, signs_from_ms FROM signing_keys ORDER BY id")
-	if err != nil {
-		return nil, fmt.Errorf("read the signing keys: %w", err)
+func signingKeyColumns(k *storedSigningKey) db.Columns {
+	return db.Columns{
+		db.Col("id", &k.id),
+		db.Col("private_key", &k.sealed),
+		db.Col("signs_from_ms", &k.fromMillis),
 	}
-	var keys []storedSigningKey
-	err = db.Each(rows, func(r *sql.Rows) error {
-		var k storedSigningKey
-		if err := r.Scan(&k.id, &k.sealed, &k.fromMillis); err != nil {
-			return err
-		}
-		keys = append(keys, k)
-		return nil
-	})
+}
+
+func readSigningKeys(ctx context.Context, q db.Querier) ([]storedSigningKey, error) {
+	keys, err := db.All(ctx, q, signingKeyColumns, "FROM signing_keys", new(db.Where), "ORDER BY id")
 	if err != nil {
 		return nil, fmt.Errorf("read the signing keys: %w", err)
 	}
@@ -37,9 +32,8 @@ func readSigningKeys(ctx context.Context, q db.Querier) ([]storedSigningKey, err
 }
 
 func insertSigningKey(ctx context.Context, tx *sql.Tx, k storedSigningKey, now time.Time) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO signing_keys (id, private_key, created_ms, signs_from_ms) VALUES ($1, "+
-		"$2, $3, $4)",
-		k.id, k.sealed, clock.Millis(now), k.fromMillis)
+	_, err := db.Insert(ctx, tx, "INSERT INTO signing_keys", append(signingKeyColumns(&k),
+		db.Col("created_ms", db.Millis(&now))), "")
 	if err != nil {
 		return fmt.Errorf("store the signing key: %w", err)
 	}

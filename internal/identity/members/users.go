@@ -38,21 +38,37 @@ type Account struct {
 	Team id.Team
 }
 
+func userColumns(u *User) db.Columns {
+	return db.Columns{
+		db.Col("id", &u.ID),
+		db.Col("email", &u.Email),
+	}
+}
+
+// passwordColumns binds a user with the hash of their password.
+func passwordColumns(u *User, hash *string) db.Columns {
+	return append(userColumns(u), db.Col("password_hash", hash))
+}
+
+// accountColumns binds what is read of an account: the user, and the team of a membership m that can be missing.
+func accountColumns(a *Account) db.Columns {
+	return append(passwordColumns(&a.User, &a.PasswordHash), db.Col("COALESCE(m.team_id, '')", &a.Team))
+}
+
 // ReadAccount returns the account of an e-mail address in the form that is stored.
 func ReadAccount(ctx context.Context, q db.Querier, email string) (a Account, ok bool, err error) {
-	err = q.QueryRowContext(ctx, `SELECT u.id, u.email, u.password_hash, COALESCE(m.team_id, '')
-		FROM users u LEFT JOIN memberships m ON m.user_id = u.id
-		WHERE u.email = $1 ORDER BY m.created_ms, m.team_id LIMIT 1`, email).
-		Scan(&a.User.ID, &a.User.Email, &a.PasswordHash, &a.Team)
-	ok, err = db.Found("the account", err)
-	return a, ok, err
+	a, ok, err = db.One(ctx, q, accountColumns, "FROM users LEFT JOIN memberships m ON m.user_id = users.id",
+		new(db.Where).And("email = ?", email), "ORDER BY m.created_ms, m.team_id LIMIT 1")
+	if err != nil {
+		return Account{}, false, fmt.Errorf("read the account: %w", err)
+	}
+	return a, ok, nil
 }
 
 // AddUser stores a user who is in no team yet.
 func AddUser(ctx context.Context, tx *sql.Tx, u User, passwordHash string, nowMillis int64) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO users (id, email, password_hash, created_ms, updated_ms) VALUES ($1, "+
-		"$2, $3, $4, $4)",
-		u.ID, u.Email, passwordHash, nowMillis)
+	_, err := db.Insert(ctx, tx, "INSERT INTO users", append(passwordColumns(&u, &passwordHash),
+		db.Col("created_ms", &nowMillis), db.Col("updated_ms", &nowMillis)), "")
 	if err != nil {
 		return fmt.Errorf("store the user: %w", err)
 	}
@@ -87,9 +103,11 @@ func LockUser(ctx context.Context, tx *sql.Tx, user string) error {
 
 // ReadUser returns a user by their id.
 func ReadUser(ctx context.Context, q db.Querier, userID string) (u User, ok bool, err error) {
-	err = q.QueryRowContext(ctx, "SELECT id, email FROM users WHERE id = $1", userID).Scan(&u.ID, &u.Email)
-	ok, err = db.Found("the user", err)
-	return u, ok, err
+	u, ok, err = db.One(ctx, q, userColumns, "FROM users", new(db.Where).And("id = ?", userID), "")
+	if err != nil {
+		return User{}, false, fmt.Errorf("read the user: %w", err)
+	}
+	return u, ok, nil
 }
 
 // CheckEmail returns the address in the form that is stored, and adds a validation error to f for one that is none.

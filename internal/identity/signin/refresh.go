@@ -81,6 +81,7 @@ func (t refreshToken) tokenMAC(pepper installation.Pepper) []byte {
 type family struct {
 	key         sessionKey
 	session     Session
+	familyMAC   []byte
 	tokenMAC    []byte
 	previousMAC []byte
 }
@@ -149,15 +150,15 @@ func (s *sessions) rotate(ctx context.Context, tx *sql.Tx, c access.Client, f fa
 	now := s.clock.Now()
 	shown := t.tokenMAC(s.pepper)
 	if hmac.Equal(shown, f.tokenMAC) {
-		next := t.next()
-		v := f.session
-		v.IP, v.UserAgent, v.UsedMillis = c.IP, c.Agent(), clock.Millis(now)
-		rotated, err := rotateSession(ctx, tx, v, shown, next.tokenMAC(s.pepper))
+		next, after := t.next(), f
+		after.session.IP, after.session.UserAgent, after.session.UsedMillis = c.IP, c.Agent(), clock.Millis(now)
+		after.tokenMAC, after.previousMAC = next.tokenMAC(s.pepper), f.tokenMAC
+		rotated, err := rotateSession(ctx, tx, after)
 		if err != nil {
 			return Session{}, "", err
 		}
 		if rotated {
-			return v, next.encode(), nil
+			return after.session, next.encode(), nil
 		}
 		// Another request with the same token has come first, on another node.
 		current, ok, err := readFamily(ctx, tx, t.familyMAC(s.pepper), now)

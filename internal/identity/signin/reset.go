@@ -16,7 +16,6 @@ import (
 	"sallyport/internal/identity/members"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
-	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
 )
@@ -87,7 +86,7 @@ func (s *Service) RequestReset(ctx context.Context, c access.Client, email strin
 		return fmt.Errorf("seal a request for a link: %w", err)
 	}
 	return s.db.Tx(ctx, func(tx *sql.Tx) error {
-		return insertResetRequest(ctx, tx, requestID, sealed, clock.Millis(s.clock.Now()))
+		return insertResetRequest(ctx, tx, storedResetRequest{id: requestID, sealed: sealed, created: s.clock.Now()})
 	})
 }
 
@@ -112,13 +111,13 @@ func (s *Service) answerReset(ctx context.Context) (found bool, err error) {
 		return false, err
 	}
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		requestID, sealed, created, ok, err := claimResetRequest(ctx, s.db, tx)
+		stored, ok, err := claimResetRequest(ctx, s.db, tx)
 		found = ok
-		if err != nil || !ok || s.clock.Now().Sub(created) >= ResetLifetime {
+		if err != nil || !ok || s.clock.Now().Sub(stored.created) >= ResetLifetime {
 			return err // who asked so long ago has asked again
 		}
 		var r resetRequest
-		plain, err := s.box.Open(sealed, resetRequestAD(requestID))
+		plain, err := s.box.Open(stored.sealed, resetRequestAD(stored.id))
 		if err != nil {
 			return nil //nolint:nilerr // sealed by a keyset that is gone: who asked will ask again, and the queue goes on
 		}

@@ -186,8 +186,8 @@ func (s *sessions) startSession(ctx context.Context, tx *sql.Tx, c access.Client
 	}
 	t := newRefreshToken()
 	k.id = v.ID
-	f := family{key: k, session: v, tokenMAC: t.tokenMAC(s.pepper)}
-	if err := insertSession(ctx, tx, f, t.familyMAC(s.pepper), c.Origin()); err != nil {
+	f := family{key: k, session: v, familyMAC: t.familyMAC(s.pepper), tokenMAC: t.tokenMAC(s.pepper)}
+	if err := insertSession(ctx, tx, f, c.Origin()); err != nil {
 		return Session{}, "", err
 	}
 	if err := sweepSessions(ctx, s.db, tx, k.user.ID, now); err != nil {

@@ -26,8 +26,8 @@ func hasIdentity(ctx context.Context, q db.Querier, user, issuer string) (bool, 
 }
 
 func insertIdentity(ctx context.Context, tx *sql.Tx, issuer, subject, user string, nowMillis int64) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO user_identities (issuer, subject, user_id, created_ms) VALUES ($1, $2, "+
-		"$3, $4)", issuer, subject, user, nowMillis)
+	_, err := db.Insert(ctx, tx, "INSERT INTO user_identities", db.Columns{db.Col("issuer", &issuer),
+		db.Col("subject", &subject), db.Col("user_id", &user), db.Col("created_ms", &nowMillis)}, "")
 	if err != nil {
 		return fmt.Errorf("store the user's identity: %w", err)
 	}

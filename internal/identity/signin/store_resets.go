@@ -11,10 +11,23 @@ import (
 	"sallyport/internal/platform/db"
 )
 
-func insertResetRequest(ctx context.Context, tx *sql.Tx, requestID string, sealed []byte, nowMillis int64) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO password_reset_requests (id, request, created_ms) VALUES ($1, $2, $3)",
-		requestID, sealed, nowMillis)
-	if err != nil {
+// storedResetRequest is a row of password_reset_requests.
+type storedResetRequest struct {
+	id      string
+	sealed  []byte
+	created time.Time
+}
+
+func resetRequestColumns(r *storedResetRequest) db.Columns {
+	return db.Columns{
+		db.Col("id", &r.id),
+		db.Col("request", &r.sealed),
+		db.Col("created_ms", db.Millis(&r.created)),
+	}
+}
+
+func insertResetRequest(ctx context.Context, tx *sql.Tx, r storedResetRequest) error {
+	if _, err := db.Insert(ctx, tx, "INSERT INTO password_reset_requests", resetRequestColumns(&r), ""); err != nil {
 		return fmt.Errorf("store a request for a link: %w", err)
 	}
 	return nil
@@ -26,22 +39,21 @@ func anyResetRequest(ctx context.Context, q db.Querier) (bool, error) {
 }
 
 // claimResetRequest removes the oldest request that no other node has in hand, and returns it.
-func claimResetRequest(ctx context.Context, d *db.DB,
-	tx *sql.Tx) (requestID string, sealed []byte, created time.Time, ok bool, err error) {
-	var millis int64
+func claimResetRequest(ctx context.Context, d *db.DB, tx *sql.Tx) (r storedResetRequest, ok bool, err error) {
+	columns := resetRequestColumns(&r)
 	oldest := "SELECT id FROM password_reset_requests ORDER BY id LIMIT 1" + d.SkipLocked()
-	err = tx.QueryRowContext(ctx, "DELETE FROM password_reset_requests WHERE id = ("+oldest+
-		") RETURNING id, request, created_ms").Scan(&requestID, &sealed, &millis)
-	ok, err = db.Found("a request for a link", err)
-	return requestID, sealed, clock.FromMillis(millis), ok, err
+	//nolint:gosec // the text is ours
+	ok, err = db.Found("a request for a link", columns.Scan(tx.QueryRowContext(ctx,
+		"DELETE FROM password_reset_requests WHERE id = ("+oldest+") RETURNING "+columns.Names())))
+	return r, ok, err
 }
 
 // insertReset stores a token's code, and removes a few whose time is over, so that the table stays small without a
 // worker.
 func insertReset(ctx context.Context, d *db.DB, tx *sql.Tx, tokenMAC []byte, user string, now time.Time) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO password_resets (token_mac, user_id, created_ms, expires_ms) VALUES "+
-		"($1, $2, $3, $4)",
-		tokenMAC, user, clock.Millis(now), clock.Millis(now.Add(ResetLifetime)))
+	expires := now.Add(ResetLifetime)
+	_, err := db.Insert(ctx, tx, "INSERT INTO password_resets", db.Columns{db.Col("token_mac", &tokenMAC),
+		db.Col("user_id", &user), db.Col("created_ms", db.Millis(&now)), db.Col("expires_ms", db.Millis(&expires))}, "")
 	if err != nil {
 		return fmt.Errorf("store a password reset: %w", err)
 	}

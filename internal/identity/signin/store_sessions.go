@@ -13,14 +13,36 @@ import (
 	"sallyport/internal/platform/page"
 )
 
-const sessionColumns = "s.id, s.ip, s.user_agent, s.created_ms, s.auth_ms, s.used_ms, s.expires_ms, s.methods"
-
-func (s *Session) targets() []any {
-	return []any{&s.ID, &s.IP, &s.UserAgent, &s.CreatedMillis, &s.AuthMillis, &s.UsedMillis, &s.expiresMillis, &s.methods}
+// sessionColumns binds what users see of a session.
+func sessionColumns(v *Session) db.Columns {
+	return db.Columns{
+		db.Col("id", &v.ID),
+		db.Col("ip", &v.IP),
+		db.Col("user_agent", &v.UserAgent),
+		db.Col("created_ms", &v.CreatedMillis),
+		db.Col("auth_ms", &v.AuthMillis),
+		db.Col("used_ms", &v.UsedMillis),
+		db.Col("expires_ms", &v.expiresMillis),
+		db.Col("methods", &v.methods),
+	}
 }
 
-// liveCondition is the condition on a session s that has not ended, with the arguments of liveArgs.
-const liveCondition = "s.ended_ms IS NULL AND s.expires_ms > ? AND s.used_ms > ?"
+// familyColumns binds a session with its user, their team and its tokens.
+func familyColumns(f *family) db.Columns {
+	return append(sessionColumns(&f.session),
+		db.Col("user_id", &f.key.user.ID),
+		db.Col("team_id", &f.key.team),
+		db.Col("family_mac", &f.familyMAC),
+		db.Col("token_mac", &f.tokenMAC),
+		db.Col("previous_mac", &f.previousMAC),
+	)
+}
+
+const fromSessions = "FROM sessions"
+
+// liveCondition is the condition on a session that has not ended, with the arguments of liveArgs. It names the table,
+// because whileSignedIn is part of a statement about others.
+const liveCondition = "sessions.ended_ms IS NULL AND sessions.expires_ms > ? AND sessions.used_ms > ?"
 
 func liveArgs(now time.Time, more ...any) []any {
 	return append([]any{clock.Millis(now), clock.Millis(now.Add(-SessionIdle))}, more...)
@@ -30,34 +52,24 @@ func whereLive(now time.Time) *db.Where { return new(db.Where).And(liveCondition
 
 func readSession(ctx context.Context, q db.Querier, user, sessionID string,
 	now time.Time) (v Session, ok bool, err error) {
-	w := whereLive(now).And("s.id = ?", sessionID).And("s.user_id = ?", user)
-	err = q.QueryRowContext(ctx, "SELECT "+sessionColumns+" FROM sessions s"+w.Text(), w.Args()...).Scan(v.targets()...)
-	ok, err = db.Found("the session", err)
-	return v, ok, err
+	v, ok, err = db.One(ctx, q, sessionColumns, fromSessions,
+		whereLive(now).And("id = ?", sessionID).And("user_id = ?", user), "")
+	if err != nil {
+		return Session{}, false, fmt.Errorf("read the session: %w", err)
+	}
+	return v, ok, nil
 }
 
 // whileSignedIn is the condition that a session of the user in the team has not ended.
 func whileSignedIn(sessionID, user string, team id.Team, now time.Time) members.Condition {
-	return members.Condition{Text: "EXISTS (SELECT 1 FROM sessions s WHERE " + liveCondition +
-		" AND s.id = ? AND s.user_id = ? AND s.team_id = ?)", Args: liveArgs(now, sessionID, user, team)}
+	return members.Condition{Text: "EXISTS (SELECT 1 FROM sessions WHERE " + liveCondition +
+		" AND sessions.id = ? AND sessions.user_id = ? AND sessions.team_id = ?)",
+		Args: liveArgs(now, sessionID, user, team)}
 }
 
 func listSessions(ctx context.Context, q db.Querier, user string, now time.Time, r page.Request) ([]Session, error) {
-	w := whereLive(now).And("s.user_id = ?", user)
-	tail := w.Page("s.id", r)
-	rows, err := q.QueryContext(ctx, "SELECT "+sessionColumns+" FROM sessions s"+w.Text()+" "+tail, w.Args()...)
-	if err != nil {
-		return nil, fmt.Errorf("read sessions: %w", err)
-	}
-	var list []Session
-	err = db.Each(rows, func(r *sql.Rows) error {
-		var v Session
-		if err := r.Scan(v.targets()...); err != nil {
-			return err
-		}
-		list = append(list, v)
-		return nil
-	})
+	w := whereLive(now).And("user_id = ?", user)
+	list, err := db.All(ctx, q, sessionColumns, fromSessions, w, w.Page("id", r))
 	if err != nil {
 		return nil, fmt.Errorf("read sessions: %w", err)
 	}
@@ -67,55 +79,51 @@ func listSessions(ctx context.Context, q db.Querier, user string, now time.Time,
 // readFamily finds a session that has not ended by the part of its refresh tokens that stays. Of its user it reads the
 // id alone.
 func readFamily(ctx context.Context, q db.Querier, familyMAC []byte, now time.Time) (f family, ok bool, err error) {
-	w := whereLive(now).And("s.family_mac = ?", familyMAC)
-	err = q.QueryRowContext(ctx, "SELECT s.user_id, s.team_id, s.token_mac, s.previous_mac, "+sessionColumns+
-		" FROM sessions s"+w.Text(), w.Args()...).
-		Scan(append([]any{&f.key.user.ID, &f.key.team, &f.tokenMAC, &f.previousMAC},
-			f.session.targets()...)...)
-	ok, err = db.Found("the session", err)
+	f, ok, err = db.One(ctx, q, familyColumns, fromSessions, whereLive(now).And("family_mac = ?", familyMAC), "")
+	if err != nil {
+		return family{}, false, fmt.Errorf("read the session: %w", err)
+	}
 	f.key.id = f.session.ID
-	return f, ok, err
+	return f, ok, nil
 }
 
-func insertSession(ctx context.Context, tx *sql.Tx, f family, familyMAC []byte, origin string) error {
-	v := f.session
-	_, err := tx.ExecContext(ctx, `INSERT INTO sessions (id, user_id, team_id, family_mac, token_mac, previous_mac,
-			signed_in_from, ip, user_agent, created_ms, auth_ms, used_ms, expires_ms, ended_ms, methods)
-		VALUES ($1, $2, $3, $4, $5, NULL, $6, $7, $8, $9, $10, $11, $12, NULL, $13)`,
-		f.key.id, f.key.user.ID, f.key.team, familyMAC, f.tokenMAC, origin, v.IP, v.UserAgent, v.CreatedMillis, v.AuthMillis,
-		v.UsedMillis, v.expiresMillis, v.methods)
+func insertSession(ctx context.Context, tx *sql.Tx, f family, origin string) error {
+	_, err := db.Insert(ctx, tx, "INSERT INTO sessions", append(familyColumns(&f), db.Col("signed_in_from", &origin)), "")
 	if err != nil {
 		return fmt.Errorf("store the session: %w", err)
 	}
 	return nil
 }
 
-// rotateSession replaces the token and reports whether it was still the one that works.
-func rotateSession(ctx context.Context, tx *sql.Tx, v Session, before, after []byte) (bool, error) {
-	return db.Changed(tx.ExecContext(ctx, `UPDATE sessions SET token_mac = $3, previous_mac = $2, ip = $4, user_agent = $5,
-			used_ms = $6
-		WHERE id = $1 AND token_mac = $2 AND ended_ms IS NULL`, v.ID, before, after, v.IP, v.UserAgent, v.UsedMillis))
+// rotateSession stores what a refresh has made of a session, and reports whether the token before was still the one
+// that works.
+func rotateSession(ctx context.Context, tx *sql.Tx, f family) (bool, error) {
+	return db.Update(ctx, tx, "UPDATE sessions",
+		familyColumns(&f).Only("token_mac", "previous_mac", "ip", "user_agent", "used_ms"),
+		new(db.Where).And("id = ? AND token_mac = ? AND ended_ms IS NULL", f.session.ID, f.previousMAC))
 }
 
 // renewSession notes that the user of a session has given their password again, and replaces its refresh token in both
 // parts. It reports whether the session had not been ended.
 func renewSession(ctx context.Context, tx *sql.Tx, sessionID string, familyMAC, tokenMAC []byte,
 	now time.Time) (bool, error) {
-	return db.Changed(tx.ExecContext(ctx, `UPDATE sessions SET auth_ms = $2, family_mac = $3, token_mac = $4,
-			previous_mac = NULL
-		WHERE id = $1 AND ended_ms IS NULL`, sessionID, clock.Millis(now), familyMAC, tokenMAC))
+	f := family{session: Session{AuthMillis: clock.Millis(now)}, familyMAC: familyMAC, tokenMAC: tokenMAC}
+	return db.Update(ctx, tx, "UPDATE sessions",
+		familyColumns(&f).Only("auth_ms", "family_mac", "token_mac", "previous_mac"),
+		new(db.Where).And("id = ? AND ended_ms IS NULL", sessionID))
 }
 
 // endSession reports whether the session had not been ended before.
 func endSession(ctx context.Context, tx *sql.Tx, sessionID string, now time.Time) (bool, error) {
-	return db.Changed(tx.ExecContext(ctx, "UPDATE sessions SET ended_ms = $2 WHERE id = $1 AND ended_ms IS NULL",
-		sessionID, clock.Millis(now)))
+	return db.Update(ctx, tx, "UPDATE sessions", db.Columns{db.Col("ended_ms", db.Millis(&now))},
+		new(db.Where).And("id = ? AND ended_ms IS NULL", sessionID))
 }
 
 // endSessions ends the sessions of a user, but for one where that is not empty, and returns how many it ended.
 func endSessions(ctx context.Context, tx *sql.Tx, user, but string, now time.Time) (int64, error) {
-	w := whereLive(now).And("s.user_id = ?", user).And("s.id <> ?", but)
-	set := "UPDATE sessions AS s SET ended_ms = " + w.Arg(clock.Millis(now))
+	// The kit reports whether a statement changed rows, and not how many.
+	w := whereLive(now).And("user_id = ?", user).And("id <> ?", but)
+	set := "UPDATE sessions SET ended_ms = " + w.Arg(clock.Millis(now))
 	n, err := db.Affected(tx.ExecContext(ctx, set+w.Text(), w.Args()...))
 	if err != nil {
 		return 0, fmt.Errorf("end sessions: %w", err)

@@ -10,6 +10,9 @@ import (
 	"sallyport/internal/platform/db"
 )
 
+// Failures are counted in the database, so that attempts at the same time all count. The kit sets columns to values, so
+// these statements are written by hand, and each returns one value at most.
+
 // isKnownOrigin reports whether the user has signed in from there lately.
 func isKnownOrigin(ctx context.Context, q db.Querier, user, origin string) (bool, error) {
 	var n int

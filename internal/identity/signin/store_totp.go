@@ -18,39 +18,49 @@ type storedTOTP struct {
 	blockedMillis   int64
 }
 
+func totpColumns(t *storedTOTP) db.Columns {
+	return db.Columns{
+		db.Col("secret", &t.sealed),
+		db.Col("created_ms", &t.createdMillis),
+		db.Col("confirmed_ms", &t.confirmedMillis),
+		db.Col("last_step", &t.lastStep),
+		db.Col("failures", &t.failures),
+		db.Col("blocked_ms", &t.blockedMillis),
+	}
+}
+
 func readTOTP(ctx context.Context, q db.Querier, user string) (t storedTOTP, ok bool, err error) {
-	err = q.QueryRowContext(ctx, "SELECT secret, created_ms, confirmed_ms, last_step, failures, blocked_ms FROM "+
-		"user_totp WHERE user_id = $1", user).
-		Scan(&t.sealed, &t.createdMillis, &t.confirmedMillis, &t.lastStep, &t.failures, &t.blockedMillis)
-	ok, err = db.Found("the authenticator app", err)
-	return t, ok, err
+	t, ok, err = db.One(ctx, q, totpColumns, "FROM user_totp", new(db.Where).And("user_id = ?", user), "")
+	if err != nil {
+		return storedTOTP{}, false, fmt.Errorf("read the authenticator app: %w", err)
+	}
+	return t, ok, nil
 }
 
 // lockTOTP is readTOTP with the row held until the transaction ends, so that of several who show codes each sees what
 // became of the one before.
 func lockTOTP(ctx context.Context, tx *sql.Tx, user string) (t storedTOTP, ok bool, err error) {
-	err = tx.QueryRowContext(ctx, `UPDATE user_totp SET failures = failures WHERE user_id = $1
-		RETURNING secret, created_ms, confirmed_ms, last_step, failures, blocked_ms`, user).
-		Scan(&t.sealed, &t.createdMillis, &t.confirmedMillis, &t.lastStep, &t.failures, &t.blockedMillis)
-	ok, err = db.Found("the authenticator app", err)
+	columns := totpColumns(&t)
+	ok, err = db.Found("the authenticator app", columns.Scan(tx.QueryRowContext(ctx,
+		"UPDATE user_totp SET failures = failures WHERE user_id = $1 RETURNING "+columns.Names(), user)))
 	return t, ok, err
 }
 
 // storeTOTP stores an enrolment that awaits its confirmation, in the place of one that did too, and reports false where
 // one is confirmed.
 func storeTOTP(ctx context.Context, tx *sql.Tx, user string, sealed []byte, nowMillis int64) (bool, error) {
-	return db.Changed(tx.ExecContext(ctx, `INSERT INTO user_totp (user_id, secret, created_ms, confirmed_ms, last_step,
-			failures, blocked_ms)
-		VALUES ($1, $2, $3, NULL, 0, 0, 0)
-		ON CONFLICT (user_id) DO UPDATE SET secret = excluded.secret, created_ms = excluded.created_ms, last_step = 0,
-		failures = 0, blocked_ms = 0
-		WHERE user_totp.confirmed_ms IS NULL`, user, sealed, nowMillis))
+	t := storedTOTP{sealed: sealed, createdMillis: nowMillis}
+	return db.Insert(ctx, tx, "INSERT INTO user_totp", append(totpColumns(&t), db.Col("user_id", &user)),
+		`ON CONFLICT (user_id) DO UPDATE SET secret = excluded.secret, created_ms = excluded.created_ms,
+			last_step = excluded.last_step, failures = excluded.failures, blocked_ms = excluded.blocked_ms
+		WHERE user_totp.confirmed_ms IS NULL`)
 }
 
 // confirmTOTP puts the app in force.
 func confirmTOTP(ctx context.Context, tx *sql.Tx, user string, nowMillis int64) error {
-	if _, err := tx.ExecContext(ctx, "UPDATE user_totp SET confirmed_ms = $2 WHERE user_id = $1", user,
-		nowMillis); err != nil {
+	t := storedTOTP{confirmedMillis: &nowMillis}
+	if _, err := db.Update(ctx, tx, "UPDATE user_totp", totpColumns(&t).Only("confirmed_ms"),
+		new(db.Where).And("user_id = ?", user)); err != nil {
 		return fmt.Errorf("confirm the authenticator app: %w", err)
 	}
 	return nil
@@ -59,12 +69,13 @@ func confirmTOTP(ctx context.Context, tx *sql.Tx, user string, nowMillis int64) 
 // useStep notes the step of a code and reports whether it was behind that of the last one: of two who show a code at
 // once, one is told that it is right.
 func useStep(ctx context.Context, tx *sql.Tx, user string, step int64) (bool, error) {
-	return db.Changed(tx.ExecContext(ctx, "UPDATE user_totp SET last_step = $2, failures = 0, blocked_ms = 0 WHERE "+
-		"user_id = $1 AND last_step < $2",
-		user, step))
+	t := storedTOTP{lastStep: step}
+	return db.Update(ctx, tx, "UPDATE user_totp", totpColumns(&t).Only("last_step", "failures", "blocked_ms"),
+		new(db.Where).And("user_id = ? AND last_step < ?", user, step))
 }
 
 func countWrongCode(ctx context.Context, tx *sql.Tx, user string, blockedMillis int64) error {
+	// Counted by the database: the kit sets columns to values.
 	_, err := tx.ExecContext(ctx, "UPDATE user_totp SET failures = failures + 1, blocked_ms = $2 WHERE user_id = $1", user,
 		blockedMillis)
 	if err != nil {
@@ -79,8 +90,9 @@ func deleteTOTP(ctx context.Context, tx *sql.Tx, user string) (bool, error) {
 }
 
 func insertRecoveryCode(ctx context.Context, tx *sql.Tx, user string, code []byte) error {
-	if _, err := tx.ExecContext(ctx, "INSERT INTO user_recovery_codes (user_id, mac, used_ms) VALUES ($1, $2, NULL)", user,
-		code); err != nil {
+	_, err := db.Insert(ctx, tx, "INSERT INTO user_recovery_codes",
+		db.Columns{db.Col("user_id", &user), db.Col("mac", &code)}, "")
+	if err != nil {
 		return fmt.Errorf("store a recovery code: %w", err)
 	}
 	return nil
@@ -88,10 +100,8 @@ func insertRecoveryCode(ctx context.Context, tx *sql.Tx, user string, code []byt
 
 // useRecoveryCode reports whether the code is the user's and was not used before.
 func useRecoveryCode(ctx context.Context, tx *sql.Tx, user string, code []byte, nowMillis int64) (bool, error) {
-	return db.Changed(tx.ExecContext(ctx,
-		"UPDATE user_recovery_codes SET used_ms = $3 WHERE user_id = $1 AND mac = $2 "+
-			"AND used_ms IS NULL",
-		user, code, nowMillis))
+	return db.Update(ctx, tx, "UPDATE user_recovery_codes", db.Columns{db.Col("used_ms", &nowMillis)},
+		new(db.Where).And("user_id = ? AND mac = ? AND used_ms IS NULL", user, code))
 }
 
 func countRecoveryCodes(ctx context.Context, q db.Querier, user string) (n int, err error) {
