@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Keys sign in the order of their times, whatever the order they were read in, and a node whose clock is behind them
-// all still signs.
+// Keys sign in the order of their times, regardless of the order in which they were read, and a node whose clock is
+// behind them all still signs.
 func TestKeyringOrder(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 2, 9, 30, 0, 0, time.UTC)

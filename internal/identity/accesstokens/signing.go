@@ -28,8 +28,8 @@ import (
 const (
 	// JWKSMaxAge is how long others may cache the published keys.
 	JWKSMaxAge = 5 * time.Minute
-	// signingKeyLead is how long a key is published before it signs, so that whoever verifies knows it by then: twice the
-	// time for which the published keys may be kept.
+	// signingKeyLead is how long a key is published before it signs, so that verifiers know it by then: twice the time for
+	// which the published keys may be kept.
 	signingKeyLead = 2 * JWKSMaxAge
 	// signingKeyTail is how long a key verifies after it has signed for the last time: its tokens live no longer, and the
 	// rest is for clocks that differ.
@@ -113,7 +113,7 @@ func (r keyring) verifier(now time.Time, keyID string) *ecdsa.PublicKey {
 	return nil
 }
 
-// expired returns the keys that nobody needs any more.
+// expired returns the keys that are no longer needed.
 func (r keyring) expired(now time.Time) []string {
 	var ids []string
 	for i, k := range r {
@@ -151,7 +151,7 @@ func (s *Service) Keys(ctx context.Context) (*Keys, error) {
 	if age := s.clock.Now().Sub(read); cached != nil && age >= 0 && age < signingKeyCache {
 		return cached, nil
 	}
-	// The reading is everybody's who waits, so it outlives the request that began it.
+	// All waiting requests share the reading, so it outlives the request that began it.
 	loaded := s.cache.loads.DoChan("", func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), signingKeyRead)
 		defer cancel()

@@ -38,9 +38,8 @@ func published(t *testing.T, f identitytest.World) []string {
 	return ids
 }
 
-// A new key is published before it signs, for as long as verifiers may keep the old set, so that no node and nobody
-// else meets a token whose key they do not know. The old key verifies until its last token has expired, and goes with
-// the next rotation.
+// A new key is published before it signs, for as long as verifiers may keep the old set, so that no verifier meets a
+// token with an unknown key. The old key verifies until its last token has expired, and goes with the next rotation.
 func TestRotateSigningKey(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -116,7 +115,7 @@ func TestRotateCompromisedSigningKey(t *testing.T) {
 	})
 }
 
-// What is published verifies our tokens and holds nothing that signs.
+// The published keys verify our tokens and cannot sign.
 func TestJWKSIsPublic(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -162,8 +161,8 @@ func TestJWKSOutlivesTheStore(t *testing.T) {
 	})
 }
 
-// A request whose time is over does not wait for a reading of the keys that hangs, and one that can go by what was read
-// needs no reading.
+// A request that has timed out does not wait for a reading of the keys that hangs, and one that can use the last
+// reading starts no other.
 func TestSigningKeysHoldNobodyUp(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {

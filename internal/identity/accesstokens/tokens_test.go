@@ -44,7 +44,7 @@ func newForge(t *testing.T) forge {
 	return forge{t: t, key: k, tokens: newKeys(testIssuer, keyring{k}), now: now}
 }
 
-// anybody is a subject for the signer.
+// anyone is a subject for the signer.
 func (f forge) anybody() Subject {
 	return Subject{User: id.New(id.PrefixUser), Team: id.Team(id.New(id.PrefixTeam)), Session: id.New(id.PrefixSession),
 		AuthMillis: clock.Millis(f.now)}

@@ -193,7 +193,7 @@ func (s *Service) CreateKey(ctx context.Context, actor access.Principal, n NewKe
 			return err
 		}
 		k.Grants, k.GrantCount = grants[:min(len(grants), ShownGrants)], len(grants)
-		// On PostgreSQL the insert waits for a deletion of the environment under way, which may have succeeded.
+		// On PostgreSQL the insert waits for a deletion of the environment in progress, which may have succeeded.
 		if _, err := team.RequireEnvironment(ctx, tx, teamID, n.Environment); err != nil {
 			return err
 		}
@@ -306,7 +306,7 @@ func auditTime(ms *int64) any {
 	return clock.FromMillis(*ms)
 }
 
-// auditedConnections is how many connections of a grant an event of the trail tells.
+// auditedConnections is how many connections of a grant an audit event lists.
 const auditedConnections = 20
 
 func auditGrants(grants []Grant) []map[string]any {

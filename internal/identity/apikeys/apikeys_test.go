@@ -175,7 +175,7 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// Nothing is open that no grant opens, and a denial wins whatever else is granted.
+// Without a grant nothing is permitted, and a deny overrides every grant.
 func TestGrants(t *testing.T) {
 	t.Parallel()
 	const webhooks, events, connections = access.RouteWebhooks, access.RouteEvents, access.RouteConnections

@@ -52,19 +52,19 @@ func (c KeyChange) Violations(now time.Time) []apperr.Detail {
 }
 
 // keyChange changes a stored key in its transaction, for the actor with the rights that they have in it: it returns the
-// key as it should be, whether that is a change, and what the trail says beside it.
+// key as it should be, whether that is a change, and further details for the trail.
 type keyChange func(tx *sql.Tx, actor access.Principal, k Key, now time.Time) (next Key, changed bool,
 	details audit.State, err error)
 
-// changeKey runs a change on a key of the actor's team that nobody else changes meanwhile, and returns the key as it is
-// then. It returns not_found.
+// changeKey runs a change on a key of the actor's team that is locked meanwhile, and returns the key as it is then. It
+// returns not_found.
 func (s *Service) changeKey(ctx context.Context, actor access.Principal, keyID, verb string,
 	change keyChange) (Key, error) {
 	team, err := s.teamOfKey(ctx, actor, keyID)
 	if err != nil {
 		return Key{}, err
 	}
-	defer s.keys.drop() // also when the answer to a commit that happened was lost
+	defer s.keys.drop() // also when the response to a successful commit was lost
 	var after Key
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		before, err := s.lockKey(ctx, tx, team, keyID)
@@ -123,8 +123,8 @@ func errRevoked() error {
 	return apperr.New(apperr.CodeAPIKeyRevoked, "The API key is permanently revoked; create another")
 }
 
-// holdsAll returns privilege_escalation where the key's grants open more than the actor may do: whoever gets its
-// secret, or lets it work again, for longer or from elsewhere, could do that by it.
+// holdsAll returns privilege_escalation where the key's grants open more than the actor may do. A person who gets its
+// secret, or lets it work again, for longer or from elsewhere, could use those rights.
 func holdsAll(ctx context.Context, tx *sql.Tx, actor access.Principal, k Key) error {
 	grants, err := readGrants(ctx, tx, k.ID)
 	if err != nil {

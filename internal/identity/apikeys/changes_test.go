@@ -22,7 +22,7 @@ import (
 
 const testIP = "192.0.2.17"
 
-// accepts reports whether a text is a key that works now, and requires the one answer to all others.
+// accepts reports whether a text is a key that works now, and requires the same response for all others.
 func accepts(ctx context.Context, t require.TestingT, f identitytest.World, text string) bool {
 	_, err := f.Principals.APIKey(ctx, text, testIP)
 	if err != nil {
@@ -32,9 +32,9 @@ func accepts(ctx context.Context, t require.TestingT, f identitytest.World, text
 	return err == nil
 }
 
-// However a key is rotated, disabled, enabled and revoked while time goes by, the secrets that work are those of the
-// rules: the newest, and the one before it until its overlap ends; two at most, and none of a key that is disabled or
-// revoked. What was rotated out never works again.
+// However a key is rotated, disabled, enabled and revoked over time, the secrets that work are those of the rules: the
+// newest, and the one before it until its overlap ends. At most two work, and none of a key that is disabled or
+// revoked. A secret that was rotated out never works again.
 func TestRotationMachine(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -98,8 +98,8 @@ func TestRotationMachine(t *testing.T) {
 	})
 }
 
-// What one process changes is in force in another as soon as what that has read is no longer fresh, and never later; a
-// grant ends on time although its key is cached.
+// A change by one process applies in another as soon as its cached key is no longer fresh, and never later. A grant
+// ends on time although its key is cached.
 func TestChangesReachOtherProcesses(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -149,7 +149,7 @@ func TestWarmKeyCostsNoQuery(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled, "what is no longer fresh is read again")
 		before, cached := f.Keys.Cached()
 		require.NotContains(t, cached, strings.Split(text, "_")[3])
-		// What does not hold is not kept: made-up keys do not fill the memory.
+		// Unknown keys are not cached: made-up keys do not fill the memory.
 		for range 5 {
 			require.False(t, accepts(t.Context(), t, f, apikeys.NewText(team.Test)))
 		}
@@ -158,8 +158,8 @@ func TestWarmKeyCostsNoQuery(t *testing.T) {
 	})
 }
 
-// A key that is held to networks works from there alone, whatever its state; elsewhere nobody learns that it exists or
-// has expired. IPv4 in IPv6 is IPv4, and an address that is not known is in no network.
+// A key that is limited to networks works only from there, regardless of its state. Elsewhere no one learns that it
+// exists or has expired. IPv4 in IPv6 counts as IPv4, and an unknown address is in no network.
 func TestSourceNetworks(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -194,7 +194,7 @@ func TestSourceNetworks(t *testing.T) {
 	})
 }
 
-// Whoever guesses at a key whose prefix they know has its row read and none of its grants, however many there are.
+// A guess at a key with a known prefix reads the key's row and none of its grants, however many there are.
 func TestGuessReadsNoGrants(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {

@@ -48,7 +48,7 @@ func (c *credential) principal() access.Principal {
 }
 
 // matchesMAC reports whether the code of a text is that of a secret that works at a time. Both are compared, so that
-// the time taken does not tell which it was.
+// the time taken does not show which one matched.
 func (c *credential) matchesMAC(mac []byte, nowMillis int64) bool {
 	present := hmac.Equal(mac, c.mac)
 	previous := hmac.Equal(mac, c.previousMAC) && c.previousEnds != nil && *c.previousEnds > nowMillis
@@ -119,7 +119,7 @@ const keyByLookup = "LEFT JOIN api_key_grants g ON g.api_key_id = k.id AND (k.se
 	"$2) WHERE k.lookup_id = $1"
 
 // readCredential finds a key by the part that is not secret, and nil where there is none. Its grants come with it only
-// where mac is the code of one of its secrets: whoever guesses has one row read, however many grants there are.
+// where mac is the code of one of its secrets: a guess reads one row, however many grants there are.
 func readCredential(ctx context.Context, q db.Querier, lookup string, mac []byte,
 	nowMillis int64) (*credential, error) {
 	return queryCredential(ctx, q, keyByLookup, nowMillis, lookup, mac)
@@ -199,8 +199,8 @@ const (
 	maxCachedWeight = 2_000_000
 )
 
-// keyDigest names a text by its code under the pepper. Nobody can make one for a text without the pepper, and a text
-// cannot be told from it.
+// keyDigest names a text by its code under the pepper. Without the pepper no one can compute it, and it does not reveal
+// the text.
 type keyDigest [sha256.Size]byte
 
 // keyCache holds the keys that were used lately, by the digest of their text: only texts that held are in it.
@@ -208,7 +208,7 @@ type keyCache struct {
 	mu     sync.RWMutex
 	byText map[keyDigest]cachedKey
 	weight int
-	// epoch counts the changes made by this process. What was read before one is not kept after it.
+	// epoch counts the changes made by this process. A value read before a change is not kept after it.
 	epoch uint64
 }
 
@@ -270,9 +270,9 @@ func (k *keyCache) drop() {
 	k.weight = 0
 }
 
-// credentialOf returns the key whose text this is, or nil. What was read less than keyFresh ago is taken as it was.
+// credentialOf returns the key whose text this is, or nil. A reading younger than keyFresh is used as it is.
 func (s *Service) credentialOf(ctx context.Context, text keyText, pepper installation.Pepper) (*credential, error) {
-	// The code is computed before the row is looked for, so that the time taken does not tell whether there is one.
+	// The code is computed before the row is looked for, so that the time taken does not show whether there is one.
 	var digest keyDigest
 	copy(digest[:], text.mac(pepper))
 	now := s.clock.Now()

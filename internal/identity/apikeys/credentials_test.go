@@ -38,7 +38,7 @@ func TestColdKeyIsOneIndexedRead(t *testing.T) {
 		require.True(t, found)
 		require.Equal(t, 1, q.queries)
 		if f.Store.DB.ForUpdate() != "" {
-			return // PostgreSQL goes through tables that fit on a page, whatever their indexes
+			return // PostgreSQL goes through tables that fit on a page, regardless of their indexes
 		}
 		query, args := f.Keys.CredentialQuery(text)
 		rows, err := f.Store.DB.Read().QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query, args...)

@@ -41,7 +41,7 @@ func (k keyText) lookup() string { return k.body[lookupStart : lookupStart+looku
 // prefix is the key up to its secret.
 func (k keyText) prefix() string { return k.body[:secretStart-1] }
 
-// lastFour is what a person may see of the secret, to tell keys apart.
+// lastFour is what a person may see of the secret, to distinguish keys.
 func (k keyText) lastFour() string { return k.body[len(k.body)-lastFourLength:] }
 
 // String is the whole key.
@@ -55,8 +55,8 @@ func (k keyText) mac(pepper installation.Pepper) []byte {
 	return m.Sum(nil)
 }
 
-// newKeyText returns a fresh key with 256 random bits. The mode tells a person, and a scanner that finds the key,
-// whether production is at stake; nothing is decided by it.
+// newKeyText returns a fresh key with 256 random bits. The mode shows a person, or a scanner that finds the key,
+// whether production is at stake. No decision depends on it.
 func newKeyText(mode team.EnvironmentType) keyText {
 	lookup := make([]byte, lookupLength) // 80 bits, reduced below to the 59 that ten digits hold
 	// crypto/rand.Read never returns an error; it ends the program when the system has no entropy.
@@ -73,7 +73,7 @@ func rotated(prefix string) keyText {
 	return keyText{body: prefix + "_" + base62(new(big.Int).SetBytes(secret), secretLength)}
 }
 
-// parseKey reads a key strictly: one form, no surrounding space, the checksum right. What it refuses was mistyped or
+// parseKey reads a key strictly: one form, no surrounding space, the checksum right. A refused text was mistyped or
 // made up, and costs no query.
 func parseKey(s string) (keyText, bool) {
 	if len(s) != keyLength || s[:len(keyScheme)] != keyScheme {

@@ -60,7 +60,7 @@ func TestKeyTypos(t *testing.T) {
 	})
 }
 
-// What parses is exactly one key: nothing that is written otherwise is taken for it.
+// Only the exact text of a key parses: no other spelling of it is accepted.
 func FuzzParseKey(f *testing.F) {
 	f.Add(newKeyText(team.Live).String())
 	f.Add(newKeyText(team.Test).String())

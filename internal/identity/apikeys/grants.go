@@ -75,8 +75,8 @@ func (s *side) bound() access.Bound {
 
 // openGrants returns what the grants open together at a time in Unix milliseconds, and until when that holds.
 //
-// Webhooks brings events with it, because a subscription without its events is of no use. For the same reason what is
-// denied of events is denied of webhooks: whoever may make a subscription, replay or test reads events.
+// Webhooks brings events with it, because a subscription without its events is of no use. For the same reason, denying
+// events denies webhooks: a caller that may create a subscription, replay or test reads events.
 func openGrants(grants []Grant, nowMillis int64) (opened *access.Grants, untilMillis int64) {
 	allowed, denied := map[access.Route]*side{}, map[access.Route]*side{}
 	untilMillis = math.MaxInt64

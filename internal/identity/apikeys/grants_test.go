@@ -88,7 +88,7 @@ func TestDenialOnlyCloses(t *testing.T) {
 	})
 }
 
-// What no connection can be called is no connection of a grant.
+// A text that cannot be the name of a connection cannot be a connection of a grant.
 func TestGrantConnections(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 2, 9, 30, 0, 0, time.UTC)

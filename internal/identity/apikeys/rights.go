@@ -17,8 +17,8 @@ func checkGrantable(actor access.Principal, env id.Environment, grants []Grant) 
 	}))
 }
 
-// checkOpened is checkGrantable for the routes of grants, whatever their effect: whoever takes a denial away opens what
-// it closed.
+// checkOpened is checkGrantable for the routes of grants, regardless of their effect: removing a deny opens what it
+// closed.
 func checkOpened(actor access.Principal, env id.Environment, grants []Grant) error {
 	var given []access.Permission
 	for _, g := range grants {

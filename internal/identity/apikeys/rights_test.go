@@ -26,9 +26,9 @@ func holding(t *testing.T, f identitytest.World, owner access.Principal, name st
 	return f.Actor(t, owner.Team, p.ID)
 }
 
-// Nobody gets by a key what they may not do: not by making it, by a grant, by taking a denial away, by getting the
-// secret of a stronger key, or by letting one work again, for longer or from elsewhere. What takes something away is
-// open to them.
+// A key gives no one rights that they do not have: not by creating it, by a grant, by removing a deny, by getting the
+// secret of a stronger key, or by letting one work again, for longer or from elsewhere. They may always reduce a key's
+// rights.
 func TestNobodyGivesMoreByAKey(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -82,8 +82,8 @@ func TestNobodyGivesMoreByAKey(t *testing.T) {
 	})
 }
 
-// Who has rights in one environment manages its keys; those of others are not there for them, and who may only read
-// changes nothing.
+// A user with rights in one environment manages its keys. Keys of other environments do not exist for them, and a user
+// who may only read changes nothing.
 func TestKeysOfOwnEnvironments(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {

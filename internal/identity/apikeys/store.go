@@ -121,7 +121,7 @@ func queryKeys(ctx context.Context, q db.Querier, teamID id.Team, w *db.Where, t
 	return keys, addGrants(ctx, q, keys)
 }
 
-// updateKey writes what differs of a locked key from before. Whoever holds its grants compiled has to read them again.
+// updateKey writes what differs of a locked key from before. Caches of its compiled grants have to read them again.
 func updateKey(ctx context.Context, tx *sql.Tx, team id.Team, before, after Key) error {
 	after.grantsVersion++
 	then := keyRow{Key: before, updatedMillis: &before.UpdatedMillis, rate: storeRate(before.Rate)}

@@ -24,7 +24,7 @@ const (
 	UsageKept = 90 * 24 * time.Hour
 	// useRows is how many rows one transaction writes, at most.
 	useRows = 200
-	// hourlyRange and dailyRange bound the range of one answer.
+	// hourlyRange and dailyRange bound the range of one response.
 	hourlyRange, dailyRange = 31 * 24 * time.Hour, UsageKept
 )
 
@@ -53,7 +53,7 @@ func (UseOutcome) Schema(oas.Registry) *oas.Schema { return oas.Enum(useOutcomes
 
 func outcomeOf(status int) UseOutcome {
 	switch {
-	case status >= 500, status == 0: // the handler ended without an answer
+	case status >= 500, status == 0: // the handler ended without a response
 		return UseFailed
 	case status == 429:
 		return UseLimited

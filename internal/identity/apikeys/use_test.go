@@ -53,8 +53,8 @@ func TestLastUse(t *testing.T) {
 	})
 }
 
-// Every answer to a request with a key is counted once, by route and outcome, over hours and days; what could not be
-// stored is stored later; another team's key has no usage to see, and old counts go.
+// Every response to a request with a key is counted once, by route and outcome, over hours and days. Counts that could
+// not be stored are stored later. Another team's key shows no usage, and old counts are removed.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -110,8 +110,8 @@ func TestUsage(t *testing.T) {
 	})
 }
 
-// Only who owns a key learns that a text is one, and what has become of it. Everything else is one answer: typos, wrong
-// and rotated secrets, another team's keys. Nobody tries many.
+// Only the owner of a key learns that a text is one, and its state. All other cases get one response: typos, wrong and
+// rotated secrets, another team's keys. The rate of attempts is limited.
 func TestVerifyKey(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {

@@ -29,7 +29,7 @@ type Verification struct {
 	Previous bool
 }
 
-// verifications counts, so that nobody tries texts at the speed of the network.
+// verifications counts, so that no one can test texts at the speed of the network.
 type verifications struct {
 	mu     sync.Mutex
 	window time.Time

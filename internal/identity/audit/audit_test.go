@@ -64,8 +64,9 @@ func sha(text string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// What differs is told field by field, whatever the order of a Go struct or map; what is created has no before and what
-// is deleted no after; a hidden field is compared by what it hides; times have the form that the API gives them.
+// Differences are recorded field by field, regardless of the order of a Go struct or map. A creation has no state
+// before and a deletion none after. A hidden field is compared by its hidden value. Times have the form that the API
+// gives them.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	type pair struct {
@@ -103,7 +104,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// What concerns the whole installation belongs to no team and no environment, rather than to one with an empty id.
+// An event of the whole installation belongs to no team and no environment, rather than to one with an empty id.
 func TestRecordWithoutScope(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -135,7 +136,7 @@ func TestRecordIsPartOfTheTransaction(t *testing.T) {
 	})
 }
 
-// An event that nobody could find again, or that could hold a secret unseen, fails the change instead.
+// An event that no search could find, or that could hold a secret unseen, fails the change instead.
 func TestRecordRefuses(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {

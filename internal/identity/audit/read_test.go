@@ -27,8 +27,8 @@ func record(ctx context.Context, t require.TestingT, d *db.DB, e audit.Event, ms
 	require.NoError(t, d.Tx(ctx, func(tx *sql.Tx) error { return audit.Record(ctx, tx, clock.FromMillis(ms), e) }))
 }
 
-// Every committed event gets a number, each trail counts from 1 without a gap whoever seals, and nothing ever appears
-// behind a number that was read.
+// Every committed event gets a number, each trail counts from 1 without a gap regardless of which process seals, and
+// nothing ever appears behind a number that was read.
 func TestSealIsGapless(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -109,7 +109,7 @@ func TestSealFollowsCommits(t *testing.T) {
 	require.Equal(t, "late", list[0].TargetID)
 }
 
-// Whatever filters are combined, a list holds exactly the events of the trail that fit, and walking its pages shows
+// With any combination of filters, a list holds exactly the events of the trail that fit, and walking its pages shows
 // each once, in the order of the numbers. More events than one transaction numbers are all numbered.
 func TestListAgainstDefinition(t *testing.T) {
 	t.Parallel()

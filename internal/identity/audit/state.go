@@ -106,8 +106,8 @@ func (s State) encode() (map[string]json.RawMessage, error) {
 	return out, nil
 }
 
-// canonical writes the value without spaces and with the members of every object sorted, whatever the order in a Go
-// struct.
+// canonical writes the value without spaces and with the members of every object sorted, regardless of the order in a
+// Go struct.
 func canonical(v any) (json.RawMessage, error) {
 	text, err := marshal(v)
 	if err != nil {

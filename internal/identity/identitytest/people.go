@@ -159,7 +159,7 @@ func (w World) Actor(t *testing.T, teamID id.Team, user string) access.Principal
 	return p
 }
 
-// Invited invites somebody.
+// Invited invites a person.
 func (w World) Invited(t *testing.T, actor access.Principal, email string,
 	g members.RoleGrant) invitations.SentInvitation {
 	t.Helper()

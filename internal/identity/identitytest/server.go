@@ -67,7 +67,7 @@ type probe struct {
 	}
 }
 
-// Serve returns the API of the World, in which nobody is signed in.
+// Serve returns the API of the World, in which no one is signed in.
 func (w World) Serve(t *testing.T) *Server {
 	t.Helper()
 	api := httpapi.New(httpapi.Config{Logger: slog.New(slog.DiscardHandler), Clock: w.Clock, Auth: w.Principals})

@@ -32,7 +32,7 @@ const (
 	MaxInvitationLifetime = 30 * 24 * time.Hour
 	// MaxInvitations is the maximum number of a team's pending invitations.
 	MaxInvitations = 500
-	// resendInterval is how soon another link can be had, so that nobody's mailbox can be filled from here.
+	// resendInterval is how soon another link can be had, so that no mailbox can be filled from here.
 	resendInterval = time.Minute
 	// keepInvitations is how long invitations stay listed after their expiry.
 	keepInvitations = 90 * 24 * time.Hour
@@ -204,7 +204,7 @@ func invitationExpiryViolation(v *apperr.Violations, expiresMillis int64, now ti
 // mayInvite returns forbidden unless the actor may add members and give roles.
 func mayInvite(c members.Change) error {
 	if c.Actor.Kind != access.KindUser {
-		return team.ErrActor // an invitation is somebody's, whose rights bound it
+		return team.ErrActor // an invitation belongs to a user, whose rights bound it
 	}
 	if err := c.Require(access.MembersWrite); err != nil {
 		return err

@@ -28,7 +28,7 @@ const freeAttempts = 20
 
 const graceEmail = "grace@example.test"
 
-// notJoined requires that a token does not work, that nobody is told why, and that nothing is left of the attempt but
+// notJoined requires that a token does not work, that no response says why, and that nothing is left of the attempt but
 // its count.
 func notJoined(t *testing.T, f identitytest.World, c access.Client, token invitations.InvitationToken, why string) {
 	t.Helper()
@@ -53,8 +53,8 @@ func statusOf(t *testing.T, f identitytest.World, actor access.Principal,
 	return i.Status
 }
 
-// An invitation brings somebody into the team once, with the role it names and nothing more, under the password that
-// they choose; the mail carries the same link as the answer, and the trail says who gave what.
+// An invitation brings a person into the team once, with the role it names and nothing more, and with the password that
+// they choose. The mail carries the same link as the response, and the trail records who gave which role.
 func TestInvitation(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -103,8 +103,8 @@ func TestInvitation(t *testing.T) {
 	})
 }
 
-// A token that was never made, is over, was revoked or replaced, or is for another purpose gets one answer and costs no
-// Argon2; guesses from one address have to wait; and a password that breaks a rule uses nothing up.
+// A token that never existed, has expired, was revoked or replaced, or has another purpose gets one response and costs
+// no Argon2. Guesses from one address have to wait. A password that breaks a rule does not use the token up.
 func TestInvitationTokens(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -166,8 +166,8 @@ func TestInvitationTokens(t *testing.T) {
 	})
 }
 
-// Nobody gets more through an invitation than who invited may give at that moment: not when it is made, not when it is
-// made again, and not when the link is used.
+// An invitation gives no more than its inviter may grant at that moment: not when it is created, not when it is
+// renewed, and not when the link is used.
 func TestInvitationGivesWhatItsMakerHolds(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -242,8 +242,8 @@ func TestInvitationGivesWhatItsMakerHolds(t *testing.T) {
 	})
 }
 
-// A link is no way into an account that there is: who is a member is not invited, and who has become one since keeps
-// their password. Who was a member before comes back with what the invitation gives, and with their authenticator app.
+// A link is no way into an existing account. A member cannot be invited, and a person who has become a member since
+// keeps their password. A former member comes back with the rights of the invitation, and with their authenticator app.
 func TestInvitationTakesOverNobody(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -311,8 +311,8 @@ func TestInvitationRace(t *testing.T) {
 	})
 }
 
-// Invitations are bounded: one for an address, some for a team, for 30 days at most; all validation errors come in one
-// answer; what ended long ago goes; and those of another team do not exist.
+// Invitations are bounded: one for an address, some for a team, for 30 days at most; all validation errors are in one
+// response, old ended ones are removed, and those of another team do not exist.
 func TestInvitationsAreBounded(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {

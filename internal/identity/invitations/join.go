@@ -133,8 +133,8 @@ func (s *Service) join(ctx context.Context, tx *sql.Tx, c access.Client, given [
 	})
 }
 
-// addMember makes a member of the user with the address, and the user where there is none. Whoever is a member by now
-// keeps their password: a link is no way to take over an account.
+// addMember makes a member of the user with the address, and the user where there is none. A person who is a member by
+// now keeps their password: a link is no way to take over an account.
 func (s *Service) addMember(ctx context.Context, tx *sql.Tx, c access.Client, t team.Team, email,
 	hash string) (members.User, error) {
 	now := s.clock.Now()

@@ -15,7 +15,7 @@ const countTimeout = 2 * time.Second
 type metrics struct {
 	queued prometheus.Collector
 	// attempts counts attempts by kind of mail and outcome: sent, failed (sent again later), refused (permanently),
-	// expired (given up).
+	// expired (no further attempt).
 	attempts *prometheus.CounterVec
 }
 

@@ -15,9 +15,9 @@ import (
 	"sallyport/internal/platform/clock"
 )
 
-// Whoever has a role until a time gives none of it for longer, neither to others nor to themselves: not by making their
-// own binding last, nor by another binding, another role, an invitation, or a colleague who is enabled again. For as
-// long as they have it, they give it.
+// A user with a temporary role cannot grant it for longer, neither to others nor to themselves: not by extending their
+// own binding, nor by another binding, another role, an invitation, or a colleague who is enabled again. They can grant
+// it for as long as they have it.
 func TestRolesThatEndGiveNothingThatLasts(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {

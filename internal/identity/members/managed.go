@@ -48,7 +48,7 @@ func (s *Service) GiveManaged(ctx context.Context, tx *sql.Tx, actor access.Prin
 		if !want[r] {
 			continue
 		}
-		// What the mapping names may be gone by now.
+		// The role or environment of the mapping may be gone by now.
 		if ok, err := givable(ctx, tx, actor.Team, r); err != nil || !ok {
 			if err != nil {
 				return err

@@ -13,8 +13,8 @@ import (
 	"sallyport/internal/platform/clock"
 )
 
-// Enabling a member is giving them their roles again: whoever could not give them cannot bring them back, though they
-// may have taken them.
+// Enabling a member gives them their roles again. A user who could not grant those roles cannot enable the member,
+// though they may have disabled them.
 func TestEnablingIsGiving(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -45,7 +45,7 @@ func TestEnablingIsGiving(t *testing.T) {
 	})
 }
 
-// A disabled member is out even with a session that began beside the disabling, and so was not among those that it
+// A disabled member is out even with a session that began during the disabling, and so was not among those that it
 // ended.
 func TestDisabledWithASession(t *testing.T) {
 	t.Parallel()
@@ -60,8 +60,8 @@ func TestDisabledWithASession(t *testing.T) {
 	})
 }
 
-// What an identity provider gives has no end that people set; they can take it, and it is not what a team's last owner
-// is.
+// A role from an identity provider has no end that people can set. They can revoke it, and it does not make its holder
+// a team's last owner.
 func TestManagedBindings(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {

@@ -14,8 +14,8 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// A role that is given in one environment holds there and nowhere else: other environments do not exist for the user,
-// and what concerns the team is not theirs. It ends when its time is over, for the next request and for what rechecks a
+// A role given in one environment applies there and nowhere else: other environments do not exist for the user, and
+// they have no rights to the team's settings. It ends on time, for the next request and for a later check of the same
 // credential.
 func TestRightsInOneEnvironment(t *testing.T) {
 	t.Parallel()

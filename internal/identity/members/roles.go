@@ -290,7 +290,7 @@ func requireOwnRole(ctx context.Context, tx *sql.Tx, team id.Team, role access.R
 	return r, err
 }
 
-// nameFree returns role_exists when another role has the name, in whatever case.
+// nameFree returns role_exists when another role has the name, in upper or lower case.
 func nameFree(existing []Role, r Role) error {
 	taken := slices.ContainsFunc(existing, func(e Role) bool {
 		return e.ID != r.ID && strings.EqualFold(e.Name, r.Name)

@@ -23,16 +23,15 @@ func wants(t *testing.T, code apperr.Code, err error, what string) {
 	require.True(t, apperr.Is(err, code), "%s: %v", what, err)
 }
 
-// The attacks on what one holds: nobody gets or gives more through a role, a change of one, or a binding, nor through
-// rights that they had when the request was let in; and nobody but an owner touches an owner. Nothing is written on the
-// way.
+// Attacks on rights: no one gets or gives more through a role, a change of one, or a binding, nor through rights that
+// they had when the request was let in. Only an owner changes an owner. Nothing is written on the way.
 func TestNobodyGivesMoreThanTheyHold(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
 		ctx := t.Context()
 		owner, p := f.Owner(t)
 		teamID, env := p.Team.ID, p.Environments[0].ID
-		// Whoever may make and give roles and do little else.
+		// A user who may create and grant roles and do little else.
 		clerk, err := f.Members.CreateRole(ctx, owner, members.NewRole{Name: "clerk",
 			Permissions: []access.Permission{access.RolesRead, access.RolesWrite, access.MembersWrite, access.EventsRead}})
 		require.NoError(t, err)
@@ -138,7 +137,7 @@ func TestNobodyGivesMoreThanTheyHold(t *testing.T) {
 			members.NewRole{Name: "x", Permissions: []access.Permission{access.EventsRead}})
 		wants(t, apperr.CodeUnauthorized, err, "a removed member")
 
-		// What one holds in one environment can be given there and nowhere else.
+		// A right held in one environment can be granted there and nowhere else.
 		f.Bind(t, teamID, mallory.ID, access.Developer, env, nil)
 		_, err = f.Members.CreateBinding(ctx, mallory, bob.ID, members.RoleGrant{Role: access.Developer, Environment: env})
 		require.NoError(t, err)
@@ -156,7 +155,7 @@ func TestNobodyGivesMoreThanTheyHold(t *testing.T) {
 	})
 }
 
-// A role that ends cannot be made to last by somebody who could not give it, though they may end it earlier.
+// A role that ends cannot be made to last by a user who could not grant it, though they may end it earlier.
 func TestExpiryIsGivenLikeARole(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -189,7 +188,7 @@ func TestExpiryIsGivenLikeARole(t *testing.T) {
 	})
 }
 
-// A team keeps an owner whose role does not end by itself, whatever is tried, and by whom.
+// No request by any user leaves a team without an owner whose role is permanent.
 func TestLastOwner(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -270,8 +269,8 @@ func TestLastOwnerUnderConcurrency(t *testing.T) {
 	})
 }
 
-// A removed or disabled member is out at once, with their sessions; an enabled one has their roles again and signs in
-// anew.
+// A removed or disabled member loses access immediately, with their sessions. An enabled one has their roles again and
+// has to sign in again.
 func TestRemovedMembers(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -309,8 +308,8 @@ func TestRemovedMembers(t *testing.T) {
 	})
 }
 
-// A role is one that the team can name, keep apart and get rid of: names are unique whatever their case, system roles
-// stay theirs, what somebody has cannot be deleted, and another team's role is not there.
+// A team can name a role, distinguish it and delete it: names are unique regardless of case, system roles cannot be
+// changed, a role in use cannot be deleted, and another team's role does not exist.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -371,7 +370,7 @@ func TestRoles(t *testing.T) {
 	})
 }
 
-// What was given in an environment goes with it.
+// Roles given in an environment are removed with it.
 func TestBindingsGoWithTheirEnvironment(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {

@@ -12,7 +12,7 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// readManaged returns the bindings that a provider gave to a user, or to anybody where user is empty.
+// readManaged returns the bindings that a provider gave to a user, or to any user where user is empty.
 func readManaged(ctx context.Context, q db.Querier, team id.Team, provider, user string) ([]Binding, error) {
 	w := new(db.Where).And("managed_by = ?", provider).And("team_id = ?", string(team))
 	if user != "" {
@@ -25,7 +25,7 @@ func readManaged(ctx context.Context, q db.Querier, team id.Team, provider, user
 	return list, nil
 }
 
-// insertManaged stores a binding that a provider gives, and reports false where somebody gave it before.
+// insertManaged stores a binding that a provider gives, and reports false where a user gave it before.
 func insertManaged(ctx context.Context, tx *sql.Tx, team id.Team, b Binding) (bool, error) {
 	added, err := db.Insert(ctx, tx, "INSERT INTO role_bindings", append(bindingColumns(&b), db.Col("team_id", &team)),
 		"ON CONFLICT DO NOTHING")
@@ -49,7 +49,7 @@ func readPermissions(ctx context.Context, q db.Querier, team id.Team,
 	if slices.Contains(access.SystemRoles(), role) {
 		return role.Permissions(), true, nil
 	}
-	// What is no id can hold what an engine's text cannot.
+	// A text that is not an id may hold characters that an engine's text cannot.
 	if !id.Is(id.PrefixRole, string(role)) {
 		return nil, false, nil
 	}

@@ -15,8 +15,9 @@ import (
 	"sallyport/internal/platform/page"
 )
 
-// What reading a member m adds: the columns, and the joins that bring the roles that hold at $1. A member without any
-// is one row. Every request of a session reads its member, so the row is scanned by hand and not through db.Columns.
+// The parts of a query that reads a member m: the columns, and the joins that bring the roles that hold at $1. A member
+// without any is one row. Every request of a session reads its member, so the row is scanned by hand and not through
+// db.Columns.
 const (
 	memberColumns = "u.id, u.email, b.id, b.role, b.environment_id, b.created_ms, b.expires_ms, b.managed_by, r.name, " +
 		"r.permissions"

@@ -106,8 +106,8 @@ func (s *Service) ensureDevKey(ctx context.Context, actor access.Principal, c *d
 	return err
 }
 
-// devEnvironment returns the environment of the credentials there are, whatever it is called today, else development,
-// which it makes where somebody has deleted it.
+// devEnvironment returns the environment of the credentials there are, also when it was renamed, else development,
+// which it creates where it was deleted.
 func (s *Service) devEnvironment(ctx context.Context, actor access.Principal, known string) (team.Environment, error) {
 	list, err := s.team.Environments(ctx, actor)
 	if err != nil {

@@ -81,7 +81,7 @@ func TestDevCredentialsStay(t *testing.T) {
 	})
 }
 
-// Whatever no longer works is made anew, and what works is kept.
+// A credential that no longer works is created again, and one that works is kept.
 func TestDevCredentialsAreRepaired(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(t *testing.T, f identitytest.World, path string, c setup.DevCredentials){
@@ -128,8 +128,8 @@ func TestDevCredentialsAreRepaired(t *testing.T) {
 	}
 }
 
-// What a developer does to the environments keeps nobody from starting again: a renamed one stays the credentials', one
-// that was deleted is made anew.
+// A developer's changes to the environments do not prevent the next start: a renamed one remains that of the
+// credentials, and a deleted one is created again.
 func TestDevEnvironment(t *testing.T) {
 	t.Parallel()
 	eachDev(t, func(t *testing.T, f identitytest.World, path string) {

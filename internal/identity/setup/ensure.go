@@ -42,7 +42,7 @@ func (s *Service) Ensure(ctx context.Context, o Options) error {
 	case configured == "": // another node was set up in the meantime
 		return nil
 	}
-	// The message appears at every log level: without the token nobody can set up the installation.
+	// The message appears at every log level: without the token no one can set up the installation.
 	level := slog.LevelWarn
 	if !o.Logger.Enabled(ctx, level) {
 		level = slog.LevelError

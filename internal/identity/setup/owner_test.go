@@ -51,7 +51,7 @@ func TestCreateOwner(t *testing.T) {
 	})
 }
 
-// All validation errors of an account come at once, and without the values.
+// All validation errors of an account are in one response, without the values.
 func TestCreateOwnerViolations(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {

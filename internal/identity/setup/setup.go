@@ -26,7 +26,8 @@ type Token = secretbox.Secret
 // purpose is what attempts with a set-up token are counted for.
 const purpose signin.Purpose = "set-up"
 
-// maxSetupTokens bounds how many tokens are open at once: one for each start before the set-up, the oldest go first.
+// maxSetupTokens bounds how many tokens are open at once: one for each start before the set-up, the oldest are removed
+// first.
 const maxSetupTokens = 20
 
 func tokenMAC(pepper installation.Pepper, t Token) []byte {
@@ -160,7 +161,7 @@ func (s *Service) Complete(ctx context.Context, c access.Client, token Token,
 	return p, nil
 }
 
-// findSetupToken compares with every open token, so that the time tells nothing about how much of one was right.
+// findSetupToken compares with every open token, so that the time does not show how much of one was right.
 func findSetupToken(ctx context.Context, q db.Querier, given []byte) error {
 	macs, err := readSetupTokens(ctx, q)
 	if err != nil {

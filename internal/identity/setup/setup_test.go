@@ -36,8 +36,8 @@ func opened(t *testing.T, f identitytest.World) setup.Token {
 	return token
 }
 
-// A set-up token makes the team, its environments and an owner who can sign in, and all of it is on record as the work
-// of whoever held the token.
+// A set-up token creates the team, its environments and an owner who can sign in. The trail records all of it as the
+// work of the token's holder.
 func TestSetup(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -63,8 +63,8 @@ func TestSetup(t *testing.T) {
 	})
 }
 
-// Once there is a team, whoever made it, the set-up is closed for good: also for the token that worked, after a
-// restart, and for a row that somebody puts back.
+// Once there is a team, however it was created, the set-up is closed permanently: also for the token that worked, after
+// a restart, and for a row that was restored.
 func TestSetupAfterSetup(t *testing.T) {
 	t.Parallel()
 	for name, setUp := range map[string]func(t *testing.T, f identitytest.World, token setup.Token){
@@ -97,7 +97,7 @@ func TestSetupAfterSetup(t *testing.T) {
 	}
 }
 
-// Of several set-ups at a time, on several nodes, one makes the team and the others are told that it is done.
+// Of several set-ups at a time, on several nodes, one creates the team and the others report that it exists.
 func TestSetupRace(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -160,8 +160,8 @@ func TestSetupTokens(t *testing.T) {
 	})
 }
 
-// A wrong token gets the one answer and costs no Argon2; many of them from an address make it wait, the right one
-// included, and keep out nobody who asks from elsewhere. The count is not that of sign-ins.
+// A wrong token gets the same response always and costs no Argon2. Many of them from an address make it wait, even with
+// the right one, and do not affect other addresses. The count is separate from that of sign-ins.
 func TestSetupGuesses(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {

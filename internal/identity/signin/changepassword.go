@@ -68,7 +68,7 @@ func (s *Service) ChangePassword(ctx context.Context, actor access.Principal, cu
 			return err
 		}
 		if !unchanged {
-			return ErrWrongPassword // somebody else has changed it meanwhile
+			return ErrWrongPassword // another request has changed it meanwhile
 		}
 		if err := setPassword(ctx, tx, a.User.ID, replacement, clock.Millis(now)); err != nil {
 			return err

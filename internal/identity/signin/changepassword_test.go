@@ -70,8 +70,8 @@ func changing(t *testing.T, f identitytest.World, actor access.Principal, curren
 	return err
 }
 
-// Who has a user's token but not their password cannot find it out by trying: wrong ones count as failed sign-ins, and
-// nothing changes.
+// A caller with a user's token but not their password cannot find the password by guessing: wrong ones count as failed
+// sign-ins, and nothing changes.
 func TestChangePasswordNeedsTheCurrentOne(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {

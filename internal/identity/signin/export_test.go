@@ -32,7 +32,7 @@ var ErrResetToken = errResetToken
 // ConcurrentHashes is how many passwords are hashed at a time.
 func ConcurrentHashes() int { return concurrentHashes() }
 
-// HashTwoAtATime lets two passwords be hashed at a time, whatever the number of processors.
+// HashTwoAtATime lets two passwords be hashed at a time, regardless of the number of processors.
 func (s *Service) HashTwoAtATime() { s.hasher.running = make(chan struct{}, 2) }
 
 // BeforeHash calls fn before each hash.

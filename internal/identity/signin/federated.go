@@ -122,8 +122,8 @@ func (s *Service) federatedUser(ctx context.Context, tx *sql.Tx, c access.Client
 	return user, err
 }
 
-// newIdentity links somebody who comes in by the provider for the first time, to a new user or to the one who has their
-// address, if there is.
+// newIdentity links a person who signs in with the provider for the first time to a new user, or to the user with their
+// address, if there is one.
 func (s *Service) newIdentity(ctx context.Context, tx *sql.Tx, c access.Client, f Federated, user members.User,
 	exists bool) (members.User, error) {
 	now := s.clock.Now()

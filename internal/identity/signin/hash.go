@@ -27,8 +27,8 @@ const (
 	waitingHashes = 32
 )
 
-// concurrentHashes is how many passwords are hashed at a time: on no more than half of the processors, so that whoever
-// sprays passwords holds up no events.
+// concurrentHashes is how many passwords are hashed at a time: on no more than half of the processors, so that password
+// spraying does not delay events.
 func concurrentHashes() int { return max(1, min(maxConcurrentHashes, runtime.GOMAXPROCS(0)/2)) }
 
 // hashParams are Argon2id's costs (RFC 9106).
@@ -85,8 +85,8 @@ func parseHash(s string) (passwordHash, error) {
 	return h, nil
 }
 
-// unknownUser is checked where there is no user, so that the answer takes the same time. No password matches it, short
-// of finding an input that Argon2id turns into zeros.
+// unknownUser is checked where there is no user, so that the response takes the same time. No password matches it,
+// short of finding an input that Argon2id turns into zeros.
 func unknownUser() passwordHash {
 	return passwordHash{params: currentParams(), salt: make([]byte, saltBytes), sum: make([]byte, hashBytes)}
 }
@@ -139,8 +139,8 @@ func (h *hasher) matches(p passwordHash, password secretbox.Secret) bool {
 	return subtle.ConstantTimeCompare(h.sum(p, password), p.sum) == 1
 }
 
-// sum derives from the password in Unicode's form NFC, so that it is the same whichever keyboard composed its letters
-// (RFC 8265, section 4.2).
+// sum derives from the password in Unicode's form NFC, so that it is the same regardless of which keyboard composed its
+// letters (RFC 8265, section 4.2).
 func (h *hasher) sum(p passwordHash, password secretbox.Secret) []byte {
 	return h.derive(norm.NFC.Bytes([]byte(password.Reveal())), p.salt, p.params.passes, p.params.memoryKiB,
 		p.params.lanes, hashBytes)
@@ -154,7 +154,7 @@ func (s *Service) Turn(ctx context.Context) (release func(), err error) { return
 // Turns returns how many places Turn gives at a time.
 func (s *Service) Turns() int { return cap(s.hasher.running) }
 
-// acquire waits for a place. It fails at once when the queue is full, and with ctx's error when that ends first.
+// acquire waits for a place. It fails immediately when the queue is full, and with ctx's error when that ends first.
 func (h *hasher) acquire(ctx context.Context) (release func(), err error) {
 	release = func() { <-h.running }
 	select {

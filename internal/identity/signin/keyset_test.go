@@ -12,7 +12,7 @@ import (
 )
 
 // After a rotation of the keyset with its reseal, keys, tokens and authenticator apps from before still work; under a
-// foreign keyset the start fails instead of making everybody's keys worthless.
+// foreign keyset the start fails instead of invalidating all keys.
 func TestKeysetRotation(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {

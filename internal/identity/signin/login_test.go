@@ -17,7 +17,7 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// Nobody learns from an answer whether an address has an account.
+// No response reveals whether an address has an account.
 func TestLoginAnswersAlike(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -81,7 +81,7 @@ func TestLogin(t *testing.T) {
 	})
 }
 
-// Rights are read for each request: a changed role applies at once, a removed member is out at once.
+// Rights are read for each request: a changed role applies immediately, and a removed member loses access immediately.
 func TestMembershipIsReadEveryTime(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -104,8 +104,8 @@ func TestMembershipIsReadEveryTime(t *testing.T) {
 	})
 }
 
-// Another password ends every session at once, its tokens of both kinds included, and lets a user in whom strangers
-// have made wait; the trail says that it changed, not to what.
+// A changed password ends every session immediately, with its tokens of both kinds, and ends the wait that strangers
+// caused the user. The trail records the change and not the password.
 func TestResetPassword(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {

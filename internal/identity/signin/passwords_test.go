@@ -68,8 +68,8 @@ func TestPasswordHashRefusesDamage(t *testing.T) {
 	}
 }
 
-// Sign-ins take a bounded part of memory: two run, a bounded number waits, the rest is told to come back, and one who
-// leaves makes room.
+// Sign-ins take a bounded part of memory: two run, a bounded number waits, the rest is refused until later, and one
+// that leaves makes room.
 func TestHasherIsBounded(t *testing.T) {
 	t.Parallel()
 	h := newHasher(nil)

@@ -77,7 +77,7 @@ func (t refreshToken) tokenMAC(pepper installation.Pepper) []byte {
 	return pepper.MAC("refresh token", append(append([]byte{}, t.family...), t.rotated...))
 }
 
-// family is a session with what tells its tokens apart.
+// family is a session with the fields that distinguish its tokens.
 type family struct {
 	key         sessionKey
 	session     Session
@@ -99,7 +99,7 @@ func (s *Service) Refresh(ctx context.Context, c access.Client, token RefreshTok
 	if !ok {
 		return SignIn{}, apperr.Unauthorized(errRefreshForm)
 	}
-	// Looking waits for no writer: whoever makes tokens up keeps none waiting.
+	// The read waits for no writer: made-up tokens keep no one waiting.
 	_, ok, err := readFamily(ctx, s.db.Read(), t.familyMAC(s.pepper), s.clock.Now())
 	if err != nil {
 		return SignIn{}, err
@@ -178,7 +178,7 @@ func (s *sessions) rotate(ctx context.Context, tx *sql.Tx, c access.Client, f fa
 }
 
 // completeSignIn adds to a sign-in what the client needs to go on: who it is, and an access token. It is part of the
-// transaction, so that a failure costs nobody the refresh token that they have.
+// transaction, so that after a failure the client's refresh token still works.
 func (s *Service) completeSignIn(ctx context.Context, tx *sql.Tx, keys *accesstokens.Keys, in *SignIn,
 	k sessionKey) error {
 	var err error

@@ -26,8 +26,8 @@ type ResetToken = secretbox.Secret
 const (
 	// ResetLifetime is how long a token works.
 	ResetLifetime = time.Hour
-	// maxResets is how many tokens of a user work at once. Whoever asks for more gets no further mail, so that nobody's
-	// mailbox can be filled from here.
+	// maxResets is how many tokens of a user work at once. Requests for more send no further mail, so that no mailbox can
+	// be filled from here.
 	maxResets = 3
 	// resetInterval is how often SendResets looks for requests.
 	resetInterval = time.Second
@@ -102,7 +102,7 @@ func (s *Service) SendResets(ctx context.Context) (time.Duration, error) {
 	return resetInterval, nil
 }
 
-// answerReset answers the oldest request and reports whether there was one.
+// answerReset handles the oldest request and reports whether there was one.
 func (s *Service) answerReset(ctx context.Context) (found bool, err error) {
 	if !s.mailsEnabled() {
 		return false, nil // another node may send mails
@@ -133,12 +133,12 @@ func (s *Service) sendReset(ctx context.Context, tx *sql.Tx, r resetRequest) err
 	now := s.clock.Now()
 	address, _ := members.NormalizeEmail(r.Email)
 	a, known, err := members.ReadAccount(ctx, tx, address)
-	// Who has never had a password here comes in by an identity provider, which must not be got round by a mailbox.
+	// A user who never had a password here signs in with an identity provider. A mailbox must not bypass it.
 	if err != nil || !known || a.Team == "" || a.PasswordHash == unknownUser().String() {
 		return err
 	}
 	if _, member, err := members.ReadPrincipal(ctx, tx, a.Team, a.User.ID, "", now); err != nil || !member {
-		return err // disabled, and nobody to sign in
+		return err // disabled, and no user who can sign in
 	}
 	live, err := countResets(ctx, tx, a.User.ID, now)
 	if err != nil || live >= maxResets {
@@ -163,7 +163,7 @@ func (s *Service) sendReset(ctx context.Context, tx *sql.Tx, r resetRequest) err
 }
 
 // resetText is the mail. Its link leads to the configured public URL, whatever Host the request named, and carries the
-// token behind the #, which browsers send to nobody.
+// token behind the #, which browsers do not send.
 func resetText(issuer string, token ResetToken) string {
 	return "A password reset was requested for your account at " + issuer + ".\n\n" +
 		"To choose another password, open this link within an hour:\n\n" +

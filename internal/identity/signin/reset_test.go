@@ -18,8 +18,8 @@ import (
 
 const resetPassword = identitytest.Password + " anew"
 
-// Whoever can read the mailbox of an account chooses another password, once; every session ends, every other link of
-// the account is worth nothing, and the trail says who asked from where.
+// A person who can read the mailbox of an account chooses another password, once. Every session ends, every other link
+// of the account stops working, and the trail records the address of the request.
 func TestReset(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -54,8 +54,8 @@ func TestReset(t *testing.T) {
 	})
 }
 
-// Asking for a link does the same for an address with an account as for one without: the same answer, no Argon2, the
-// same rows. That there is an account only its mailbox learns.
+// Asking for a link does the same for an address with an account as for one without: the same response, no Argon2, the
+// same rows. Only the mailbox shows that there is an account.
 func TestResetTellsNobody(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -92,7 +92,7 @@ func TestResetTellsNobody(t *testing.T) {
 	})
 }
 
-// What a stranger typed as an address is not readable in the database, and is gone with the answer.
+// An address that a stranger typed is not readable in the database, and is deleted when the request was handled.
 func TestResetRequestIsSealed(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -106,8 +106,8 @@ func TestResetRequestIsSealed(t *testing.T) {
 	})
 }
 
-// Nobody's mailbox can be filled from here, an address cannot ask for all of a team, and who asked too often waits;
-// none of it keeps anybody from signing in.
+// No mailbox can be filled from here, an address cannot ask for all users of a team, and too many requests have to
+// wait. None of it prevents a sign-in.
 func TestResetIsThrottled(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -143,7 +143,7 @@ func TestResetIsThrottled(t *testing.T) {
 	})
 }
 
-// A token that was never made, is over, was used, or is for another purpose gets one answer and costs no Argon2; many
+// A token that never existed, has expired, was used, or has another purpose gets one response and costs no Argon2. Many
 // of them from one address have to wait.
 func TestResetTokens(t *testing.T) {
 	t.Parallel()
@@ -215,7 +215,7 @@ func TestResetRace(t *testing.T) {
 	})
 }
 
-// Without a mail server nobody waits for a mail that will never come.
+// Without a mail server no one waits for a mail that will never come.
 func TestResetWithoutMail(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {

@@ -18,7 +18,7 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// Wrong codes beside the right password make the next code wait: a million codes are few for whoever has all the time.
+// Wrong codes with the right password make the next code wait: given time, an attacker could try all million codes.
 // Strangers cannot cause it, recovery codes work meanwhile, and the count has no end but a right code.
 const (
 	freeWrongCodes = 5
@@ -36,7 +36,7 @@ func codeDelay(failures int64) time.Duration {
 	return min(maxCodeDelay, firstCodeDelay<<min(over, doublings))
 }
 
-// Answers to a sign-in with the right password.
+// Responses to a sign-in with the right password.
 func errCodeRequired() error {
 	return apperr.New(apperr.CodeTOTPRequired, "A code of the authenticator app, or a recovery code, is needed too")
 }
@@ -243,9 +243,9 @@ func (s *Service) ResetTOTP(ctx context.Context, actor access.Principal, email s
 	})
 }
 
-// checkCode checks a code, or its absence, of a user who has given the right password. enrolled is false where nobody
-// asks for codes. refused is the answer to a code that does not do; what it counts is in the transaction, which is to
-// be committed all the same.
+// checkCode checks a code, or its absence, of a user who has given the right password. enrolled is false where the user
+// needs no code. refused is the response to a wrong code. Its count is part of the transaction, which must be committed
+// all the same.
 func (s *Service) checkCode(ctx context.Context, tx *sql.Tx, actor access.Principal,
 	typed secretbox.Secret) (enrolled bool, refused, err error) {
 	stored, ok, err := lockTOTP(ctx, tx, actor.ID)
@@ -340,7 +340,7 @@ func (s *Service) prove(ctx context.Context, actor access.Principal, password se
 }
 
 // hold keeps the user's row as it is until the transaction ends, or returns ErrWrongPassword where the password was
-// replaced meanwhile. Whoever holds the row of the app too takes this one first.
+// replaced meanwhile. Code that also locks the app's row locks this one first.
 func (p proof) hold(ctx context.Context, tx *sql.Tx) error {
 	unchanged, err := members.ReplacePasswordHash(ctx, tx, p.account.User.ID, p.account.PasswordHash,
 		p.account.PasswordHash)

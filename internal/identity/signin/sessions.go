@@ -53,7 +53,7 @@ func (s Session) EndsMillis() int64 {
 // Methods returns how the user has shown who they are.
 func (s Session) Methods() []string { return strings.Fields(s.methods) }
 
-// What a session can begin with: values of RFC 8176, section 2, and one of our own, which that RFC leaves room for.
+// How a session can begin: values of RFC 8176, section 2, and one of our own, which that RFC permits.
 const (
 	methodPassword = "pwd"
 	methodOTP      = "otp"
@@ -132,7 +132,7 @@ func (s *Service) Logout(ctx context.Context, c access.Client, refresh RefreshTo
 	if !wellFormed && signedIn.Session == "" {
 		return apperr.Unauthorized(errNothingToEnd)
 	}
-	if signedIn.Session == "" { // looking waits for no writer: whoever makes tokens up keeps none waiting
+	if signedIn.Session == "" { // the read waits for no writer: made-up tokens keep no one waiting
 		if _, ok, err := readFamily(ctx, s.db.Read(), t.familyMAC(s.pepper), s.clock.Now()); err != nil || !ok {
 			return err
 		}
@@ -146,7 +146,7 @@ func (s *Service) Logout(ctx context.Context, c access.Client, refresh RefreshTo
 	})
 }
 
-// endFamily ends the session of a refresh token, also of one that was used before: whoever has it was signed in.
+// endFamily ends the session of a refresh token, also of one that was used before: its holder was signed in.
 func (s *sessions) endFamily(ctx context.Context, tx *sql.Tx, c access.Client, token RefreshToken) error {
 	t, ok := parseRefreshToken(token)
 	if !ok {
@@ -162,7 +162,7 @@ func (s *sessions) endFamily(ctx context.Context, tx *sql.Tx, c access.Client, t
 	return s.end(ctx, tx, c, f.key, "session.end", audit.Success)
 }
 
-// end ends a session that a client without a principal has shown a token of, unless somebody else was faster.
+// end ends a session for a client that has no principal and shows a token of it, unless another request was faster.
 func (s *sessions) end(ctx context.Context, tx *sql.Tx, c access.Client, k sessionKey, action string,
 	outcome audit.Outcome) error {
 	now := s.clock.Now()

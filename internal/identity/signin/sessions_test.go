@@ -65,7 +65,7 @@ func TestRefreshRotates(t *testing.T) {
 	})
 }
 
-// A store that fails during a refresh costs nobody their session: the token that was sent works once more.
+// A store that fails during a refresh ends no session: the token that was sent works again.
 func TestRefreshFailsWhole(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -86,8 +86,8 @@ func TestRefreshFailsWhole(t *testing.T) {
 	})
 }
 
-// A token that is used again ends the session for everybody who has one of its tokens, thief and user alike, and is in
-// the trail as denied.
+// A reused token ends the session for everyone who has one of its tokens, thief and user alike, and the trail records
+// it as denied.
 func TestRefreshReplay(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -140,7 +140,7 @@ func TestRefreshGrace(t *testing.T) {
 	})
 }
 
-// However many requests bring the same token at once, on several nodes, one of them gets its successor.
+// Of any number of simultaneous requests with one token, on several nodes, one gets its successor.
 func TestRefreshRace(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -169,7 +169,7 @@ func TestRefreshRace(t *testing.T) {
 	})
 }
 
-// Whoever has not had a token of a session can neither refresh nor end it, also when they know its id.
+// A person without a token of a session can neither refresh nor end it, even if they know its id.
 func TestRefreshForgery(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -359,7 +359,8 @@ func TestRefreshOfRemovedMember(t *testing.T) {
 	})
 }
 
-// A token for a user of one team is none for another team, whatever it says: what it says is held against its session.
+// A token for a user of one team is invalid for another team, regardless of its claims: they are compared with its
+// session.
 func TestTokenOfAnotherTeam(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -382,8 +383,7 @@ func TestTokenOfAnotherTeam(t *testing.T) {
 	})
 }
 
-// Refresh tokens that somebody makes up are refused while the database has a writer: they wait for none, and so keep
-// none waiting.
+// Made-up refresh tokens are refused while the database has a writer: they wait for none, and so keep no one waiting.
 func TestMadeUpRefreshTokensTakeNoWriter(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {

@@ -15,9 +15,9 @@ import (
 	"sallyport/internal/platform/testkit/await"
 )
 
-// Passwords tried at many accounts from many addresses, which no count of failures slows down, are bounded by the work
-// that they may make: one or two hashes at a time, a short queue, and unavailable for all others at once, whether or
-// not there is such an account.
+// Password spraying over many accounts from many addresses evades every count of failures. Its work is bounded: one or
+// two hashes at a time and a short queue. All others are refused as unavailable immediately, whether or not there is
+// such an account.
 func TestSprayIsBounded(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -53,7 +53,7 @@ func TestSprayIsBounded(t *testing.T) {
 				}
 			})
 		}
-		// Whoever is neither computing nor waiting has been refused, while nothing gets done.
+		// Every attempt that is neither computing nor waiting has been refused, while none finishes.
 		await.Condition(t, "all attempts to compute, to wait or to be refused", func() bool {
 			return int(computing.Load()) == signin.ConcurrentHashes() &&
 				int(refused.Load()) >= attempts-signin.ConcurrentHashes()-signin.WaitingHashes

@@ -48,8 +48,7 @@ func claimResetRequest(ctx context.Context, d *db.DB, tx *sql.Tx) (r storedReset
 	return r, ok, err
 }
 
-// insertReset stores a token's code, and removes a few whose time is over, so that the table stays small without a
-// worker.
+// insertReset stores a token's code, and removes a few expired ones, so that the table stays small without a worker.
 func insertReset(ctx context.Context, d *db.DB, tx *sql.Tx, tokenMAC []byte, user string, now time.Time) error {
 	expires := now.Add(ResetLifetime)
 	_, err := db.Insert(ctx, tx, "INSERT INTO password_resets", db.Columns{db.Col("token_mac", &tokenMAC),

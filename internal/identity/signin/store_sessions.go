@@ -131,8 +131,8 @@ func endSessions(ctx context.Context, tx *sql.Tx, user, but string, now time.Tim
 	return n, nil
 }
 
-// sweepSessions removes the user's sessions beyond maxSessions, and a few of anybody's whose time is over. Each sign-in
-// adds one, so the table stays small without a worker.
+// sweepSessions removes the user's sessions beyond maxSessions, and a few expired ones of any user. Each sign-in adds
+// one, so the table stays small without a worker.
 func sweepSessions(ctx context.Context, d *db.DB, tx *sql.Tx, user string, now time.Time) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE user_id = $1 AND id NOT IN
 		(SELECT id FROM sessions WHERE user_id = $1 ORDER BY used_ms DESC, id DESC LIMIT $2)`, user, maxSessions)

@@ -37,8 +37,8 @@ func readTOTP(ctx context.Context, q db.Querier, user string) (t storedTOTP, ok 
 	return t, ok, nil
 }
 
-// lockTOTP is readTOTP with the row held until the transaction ends, so that of several who show codes each sees what
-// became of the one before.
+// lockTOTP is readTOTP with the row held until the transaction ends, so that each of several attempts with codes sees
+// the outcome of the one before.
 func lockTOTP(ctx context.Context, tx *sql.Tx, user string) (t storedTOTP, ok bool, err error) {
 	columns := totpColumns(&t)
 	ok, err = db.Found("the authenticator app", columns.Scan(tx.QueryRowContext(ctx,
@@ -56,7 +56,7 @@ func storeTOTP(ctx context.Context, tx *sql.Tx, user string, sealed []byte, nowM
 		WHERE user_totp.confirmed_ms IS NULL`)
 }
 
-// confirmTOTP puts the app in force.
+// confirmTOTP activates the app.
 func confirmTOTP(ctx context.Context, tx *sql.Tx, user string, nowMillis int64) error {
 	t := storedTOTP{confirmedMillis: &nowMillis}
 	if _, err := db.Update(ctx, tx, "UPDATE user_totp", totpColumns(&t).Only("confirmed_ms"),
@@ -66,8 +66,8 @@ func confirmTOTP(ctx context.Context, tx *sql.Tx, user string, nowMillis int64) 
 	return nil
 }
 
-// useStep notes the step of a code and reports whether it was behind that of the last one: of two who show a code at
-// once, one is told that it is right.
+// useStep notes the step of a code and reports whether it was behind that of the last one: of two attempts with one
+// code at the same time, one succeeds.
 func useStep(ctx context.Context, tx *sql.Tx, user string, step int64) (bool, error) {
 	t := storedTOTP{lastStep: step}
 	return db.Update(ctx, tx, "UPDATE user_totp", totpColumns(&t).Only("last_step", "failures", "blocked_ms"),

@@ -44,9 +44,9 @@ func (b bucket) delay(failures int64) time.Duration {
 	return min(maxDelay, firstDelay<<min(over-1, doublings))
 }
 
-// accountBucket is that of an e-mail address, which may be nobody's. An address that the user is known to sign in from
-// has a count of its own, which strangers cannot raise, so that they cannot keep the user out. What was typed is not
-// stored: it may be a password in the wrong field.
+// accountBucket is that of an e-mail address, which may have no account. An address that the user is known to sign in
+// from has a count of its own, which strangers cannot raise, so that they cannot keep the user out. The typed text is
+// not stored: it may be a password in the wrong field.
 func accountBucket(pepper []byte, email, knownOrigin string) bucket {
 	return bucket{id: bucketID(pepper, "account", email, knownOrigin), free: freeAccountFailures}
 }
@@ -111,9 +111,9 @@ func errTooMany(wait time.Duration) error {
 }
 
 // checkPassword reports whether the password is the one behind the hash. The attempt is counted as a failure before the
-// password is checked, so that many at a time are no more guesses than one after the other; whoever finds the password
-// right takes it back with forgive. An attempt that has to wait costs one read. Any other is counted while it holds one
-// of the places to compute in, so that strangers cannot make the database write faster than that.
+// password is checked, so that many at a time are no more guesses than one after the other. A caller that finds the
+// password right removes the count with forgive. An attempt that has to wait costs one read. Any other is counted while
+// it holds one of the places to compute in, so that strangers cannot make the database write faster than that.
 func (t *throttle) checkPassword(ctx context.Context, a Attempt, hash passwordHash,
 	password secretbox.Secret) (bool, error) {
 	now := t.clock.Now()
@@ -161,8 +161,8 @@ func (t *throttle) countAttempt(ctx context.Context, a Attempt) error {
 	})
 }
 
-// forgiveAttempt takes back an attempt whose password was right: the account begins anew, the address it was counted
-// for loses one failure.
+// forgiveAttempt removes the count of an attempt with the right password: the account's count is reset, and that of the
+// address is reduced by one.
 func forgiveAttempt(ctx context.Context, tx *sql.Tx, a Attempt) error {
 	if err := forgetFailures(ctx, tx, a.account); err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 
 const wrongPassword = secretbox.Secret("staple battery horse")
 
-// guess tries a wrong password, and returns for how long it has to wait: 0 for one that was checked.
+// guess submits a wrong password, and returns how long the next attempt has to wait: 0 for a password that was checked.
 func guess(t *testing.T, f identitytest.World, c access.Client, email string) time.Duration {
 	t.Helper()
 	before := f.Hashes.Load()
@@ -49,7 +49,7 @@ func waits(t *testing.T, f identitytest.World, c access.Client, email string) {
 }
 
 // Each failure beyond the free ones makes the next attempt wait longer, up to half a minute and no further: guessing
-// slows down to two a minute, and nobody is locked out for good. Addresses without an account behave the same.
+// slows down to two a minute, and no one is locked out permanently. Addresses without an account behave the same.
 func TestBackoffOfAccount(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -116,8 +116,8 @@ func TestBackoffOfAddress(t *testing.T) {
 	})
 }
 
-// Somebody who makes an address wait cannot keep out those who are known to sign in from it: they are held to their
-// account's count there, and their failures are none of the address.
+// A person who makes an address wait cannot keep out users who are known to sign in from it: only their account's count
+// applies to them there, and their failures do not count for the address.
 func TestBackoffOfAddressSparesWhoIsKnownThere(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -206,7 +206,7 @@ func TestBackoffWritesOnlyWhatIsChecked(t *testing.T) {
 	})
 }
 
-// An attempt that has to wait is told so at once: it takes no place from those who need not.
+// An attempt that has to wait is refused immediately: it takes no place from those that need not wait.
 func TestBackoffTakesNoPlace(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -217,7 +217,7 @@ func TestBackoffTakesNoPlace(t *testing.T) {
 	})
 }
 
-// What strangers typed into the fields of a sign-in is nowhere in the table, and what is old goes.
+// Texts that strangers typed into a sign-in are nowhere in the table, and old rows are removed.
 func TestBackoffKeepsLittle(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {

@@ -78,7 +78,7 @@ func matchTOTP(secret []byte, code string, now time.Time, used int64) (step int6
 	current := totpStep(now)
 	for n := current + totpSkew; n >= current-totpSkew; n-- {
 		if subtle.ConstantTimeCompare([]byte(totpCode(secret, n)), []byte(code)) == 1 && n > used {
-			step, ok = n, true // goes on, so that the time tells nothing about which it was
+			step, ok = n, true // goes on, so that the time does not show which it was
 		}
 	}
 	return step, ok
@@ -87,7 +87,7 @@ func matchTOTP(secret []byte, code string, now time.Time, used int64) (step int6
 // Recovery codes stand in for an authenticator app that was lost. Each works once.
 const (
 	recoveryCodes      = 10
-	recoveryBytes      = 10 // 80 bits: no guess, however often it is tried
+	recoveryBytes      = 10 // 80 bits: no guess, however many attempts
 	recoveryCharacters = recoveryBytes * 8 / 5
 	recoveryGroup      = 4
 	// recoveryAlphabet is Crockford's, which has no letters that look like digits.
@@ -110,7 +110,7 @@ func showRecoveryCode(code string) secretbox.Secret {
 	return secretbox.Secret(strings.Join(groups, "-"))
 }
 
-// oneTimeCode is a code as somebody typed it: of the app, a recovery code, or neither.
+// oneTimeCode is a code as a user typed it: of the app, a recovery code, or neither.
 type oneTimeCode struct{ totp, recovery string }
 
 func parseCode(typed string) oneTimeCode {

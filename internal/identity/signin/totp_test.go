@@ -83,8 +83,8 @@ func secretOf(t *testing.T, e signin.TOTPEnrolment) []byte {
 	return secret
 }
 
-// Promise: an app counts from its first code on. Then a sign-in needs the password and a code, tells only whoever has
-// the password that it does, and the token says that both were given.
+// An app counts from its first code on. Then a sign-in needs the password and a code, the response says so only to a
+// caller with the password, and the token records that both were given.
 func TestSignInWithTOTP(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -170,8 +170,8 @@ func TestCodesWorkOnce(t *testing.T) {
 	})
 }
 
-// Promise: whoever has the password cannot try codes as they please: after a few wrong ones the next has to wait, up to
-// an hour, and a pause forgives nothing. A recovery code still lets the user in.
+// A person with the password cannot try codes without limit: after a few wrong ones the next has to wait, up to an
+// hour, and a pause resets nothing. A recovery code still lets the user in.
 func TestWrongCodesWait(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -204,8 +204,7 @@ func TestWrongCodesWait(t *testing.T) {
 	})
 }
 
-// Promise: nothing about an app changes without the password, and it goes only with a code as well. What was typed
-// wrong counts.
+// No change to an app works without the password, and its removal needs a code as well. Wrong texts count.
 func TestTOTPWantsThePassword(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -234,8 +233,8 @@ func TestTOTPWantsThePassword(t *testing.T) {
 	})
 }
 
-// Promise: a sign-in of two steps, first without a code and then with it, does not add up to a wait for everybody else
-// at the same address, and the steps without a code do add up for the account.
+// A sign-in of two steps, first without a code and then with it, does not add up to a wait for everyone else at the
+// same address. The steps without a code do add up for the account.
 func TestTwoStepsDoNotBlockAnAddress(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -258,8 +257,8 @@ func TestTwoStepsDoNotBlockAnAddress(t *testing.T) {
 	})
 }
 
-// Promise: an operator lets somebody back in who has lost app and recovery codes. Their sessions end, and the trail
-// says so. Neither secret nor codes are in the trail or in a row as they are.
+// An operator can let a user back in who has lost app and recovery codes. Their sessions end, and the trail says so.
+// Neither secret nor codes appear in the trail or unsealed in a row.
 func TestResetTOTP(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {

@@ -17,8 +17,8 @@ import (
 	"sallyport/internal/platform/testkit"
 )
 
-// Promise: an answer works once, in the browser that asked for it, at the provider that was asked, within ten minutes.
-// A code that is not of the sign-in is worth nothing.
+// A response of a provider works once, in the browser that asked for it, from the provider that was asked, within ten
+// minutes. A code of another sign-in is worthless.
 func TestStolenAnswers(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -38,7 +38,7 @@ func TestStolenAnswers(t *testing.T) {
 			t.Helper()
 			require.True(t, apperr.Is(err, apperr.CodeSSOStateInvalid), "%v", err)
 		}
-		stale(finish(p.ID, victims.Browser, answer)) // login CSRF: an attacker's answer in the victim's browser
+		stale(finish(p.ID, victims.Browser, answer)) // login CSRF: an attacker's response in the victim's browser
 		stale(finish(p.ID, "", answer))
 		stale(finish(p.ID, "x", answer))
 		stale(finish(other.ID, mine.Browser, answer))
@@ -78,7 +78,7 @@ func TestStolenAnswers(t *testing.T) {
 	})
 }
 
-// Promise: of many who bring one answer at the same time, on several nodes, one is signed in.
+// Of many requests that bring one response at the same time, on several nodes, one signs in.
 func TestAnswersWorkOnce(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -110,8 +110,8 @@ func TestAnswersWorkOnce(t *testing.T) {
 	})
 }
 
-// Promise: answers of providers that somebody makes up are refused while the database has a writer: they wait for none,
-// and so keep none waiting.
+// Made-up responses of providers are refused while the database has a writer: they wait for none, and so keep no one
+// waiting.
 func TestMadeUpAnswersTakeNoWriter(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -127,8 +127,8 @@ func TestMadeUpAnswersTakeNoWriter(t *testing.T) {
 	})
 }
 
-// Promise: strangers who begin sign-ins take turns with those who try passwords, so that however many they are, they do
-// not make the database write faster. Who has no turn leaves nothing behind.
+// Strangers who begin sign-ins share a limit with those who guess passwords, so that any number of them does not make
+// the database write faster. A request beyond the limit stores nothing.
 func TestSignInsTakeTurns(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {

@@ -22,8 +22,8 @@ import (
 	"sallyport/internal/platform/testkit/await"
 )
 
-// Promise: a provider that does not answer as it should makes no sign-in, takes no memory, and leads the service
-// nowhere else; the test of the provider says what is wrong.
+// A provider with a wrong response signs no one in, takes no memory, and leads the service nowhere else. The test of
+// the provider says what is wrong.
 func TestBadProviders(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -124,7 +124,7 @@ func TestBadProviders(t *testing.T) {
 	})
 }
 
-// Promise: a provider that never answers holds a sign-in for the time-out of one exchange and no longer, at each of its
+// A provider that never responds holds a sign-in for the timeout of one exchange and no longer, at each of its
 // endpoints.
 func TestHangingProviders(t *testing.T) {
 	t.Parallel()
@@ -145,7 +145,7 @@ func TestHangingProviders(t *testing.T) {
 			for _, h := range []http.HandlerFunc{hang, begin} {
 				f.idp.Set(func(b *testkit.Behaviour) { b.Handlers = map[string]http.HandlerFunc{path: h} })
 				var err error
-				// A machine that is busy may be too slow for an endpoint that answers, too.
+				// A machine that is busy may be too slow for an endpoint that responds, too.
 				for err == nil || !strings.Contains(err.Error(), want) {
 					f.Service = f.hasty(egress.Policy{AllowLoopback: true, AllowHTTP: true}, 200*time.Millisecond)
 					var begun sso.Begun

@@ -60,8 +60,8 @@ func (s *Service) published(ctx context.Context, issuer string, age time.Duratio
 		published
 		fault *providerError
 	}
-	// The asking is everybody's who waits, so it outlives the request that began it; each exchange has a deadline of its
-	// own.
+	// All waiting requests share the exchange, so it outlives the request that began it; each exchange has a deadline of
+	// its own.
 	loaded := s.cache.loads.DoChan(issuer, func() (any, error) {
 		p, f := s.ask(context.WithoutCancel(ctx), issuer)
 		if f == nil {

@@ -21,8 +21,8 @@ import (
 	"sallyport/internal/platform/testkit"
 )
 
-// Promise: an ID token is believed only as the provider's own, for this client, for this sign-in, now, and of somebody
-// whose address is verified. Everything else is right in each of these sign-ins.
+// An ID token is accepted only as the provider's own, for this client, for this sign-in, now, and for a person with a
+// verified address. In each of these sign-ins everything else is right.
 func TestForgedTokens(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {

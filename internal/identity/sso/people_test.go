@@ -55,7 +55,7 @@ func TestGroupsBecomeRoles(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, who.Has(access.TeamWrite))
 
-		// Somebody gives the person a role that a group gives too, and another that none gives.
+		// A user gives the person a role that a group gives too, and another that none gives.
 		f.bind(t, first.User.ID, access.Auditor)
 		f.person(engineer())
 		second, err := f.signIn(t, p)
@@ -88,9 +88,8 @@ func (f fixture) bind(t *testing.T, user string, role access.Role) {
 	require.NoError(t, err)
 }
 
-// Promise: nobody gets in whom the provider's settings do not let in, and nobody gets into an account that is not
-// theirs: a person is who they are by issuer and subject, and an address opens the account of a user only where an
-// owner has said so, and once.
+// Only people whom the provider's settings permit get in, and only into their own account. Issuer and subject identify
+// a person. An address opens the account of a user only where an owner has permitted it, and once.
 func TestWhoMayComeIn(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -149,7 +148,7 @@ func TestWhoMayComeIn(t *testing.T) {
 	})
 }
 
-// Promise: a person who comes in for the first time by many windows at once is one user.
+// A person who signs in for the first time in many windows at the same time becomes one user.
 func TestFirstSignInsAtOnce(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -176,7 +175,7 @@ func TestFirstSignInsAtOnce(t *testing.T) {
 	})
 }
 
-// Promise: a sign-in makes a session of its own, whatever refresh token the browser brought, ends the session of that,
+// A sign-in creates a session of its own, also when the browser brought a refresh token. It ends that token's session,
 // and leaves a user who has no password.
 func TestSessionsOfSignIns(t *testing.T) {
 	t.Parallel()
@@ -250,8 +249,8 @@ func TestUserinfo(t *testing.T) {
 	})
 }
 
-// Promise: nobody gives by a provider what they do not have. The role owner is not to be had by it at all, and only who
-// has every right lets a provider speak for users that there are, also by changing one that may.
+// No one grants rights through a provider that they do not have. No provider can grant the role owner, and only a user
+// with every right can let a provider sign in existing users, also by changing one that may.
 func TestProvidersEscalateNothing(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -293,8 +292,8 @@ func TestProvidersEscalateNothing(t *testing.T) {
 	})
 }
 
-// Promise: a provider belongs to its team; its secret is sealed, in no answer and no trail, and goes to no other issuer
-// than the one that it was given for.
+// A provider belongs to its team. Its secret is sealed, appears in no response and no trail, and goes to no other
+// issuer than the one that it was given for.
 func TestProvidersAndSecrets(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -355,8 +354,8 @@ func TestProvidersAndSecrets(t *testing.T) {
 	})
 }
 
-// Promise: a sign-in leads back to a page of this service, whatever a link says: no path that is accepted names another
-// host to any reader.
+// A sign-in leads back to a page of this service, regardless of the link: no accepted path names another host to any
+// reader.
 func TestReturnPaths(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/", "/docs", "/console/?a=b&c=%2F#d", "/a/b%20c"} {

@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	// Unlike encoding/json it refuses members that are there twice, and tells email from Email: no two readers of what a
-	// provider says find different things in it.
+	// Unlike encoding/json it refuses duplicate members, and distinguishes email from Email: no two readers of a
+	// provider's document find different values in it.
 	"github.com/go-jose/go-jose/v4/json"
 
 	"sallyport/internal/platform/egress"
 )
 
-// Limits on what an identity provider answers.
+// Limits on an identity provider's responses.
 const (
 	maxAnswerBytes  = 256 << 10
 	exchangeTimeout = 10 * time.Second
@@ -51,16 +51,16 @@ type metadata struct {
 	Algorithms            []string `json:"id_token_signing_alg_values_supported"`
 	ChallengeMethods      []string `json:"code_challenge_methods_supported"`
 	AuthMethods           []string `json:"token_endpoint_auth_methods_supported"`
-	// IssuerInAnswer says that every answer of the authorization endpoint names the issuer (RFC 9207).
+	// IssuerInAnswer says that every response of the authorization endpoint names the issuer (RFC 9207).
 	IssuerInAnswer bool `json:"authorization_response_iss_parameter_supported"`
 }
 
-// providerError says what an identity provider does wrong, in a sentence of ours that may be shown: it repeats nothing
+// providerError says what an identity provider does wrong, in a sentence of ours that may be shown: it contains nothing
 // that the provider sent.
 type providerError struct {
 	// Message is the sentence.
 	Message string
-	// Unreachable says that there was no usable answer at all, so that another try may do better.
+	// Unreachable says that there was no usable response at all, so that a retry may succeed.
 	Unreachable bool
 }
 
@@ -77,7 +77,7 @@ type peer struct {
 	timeout time.Duration
 }
 
-// exchange makes one exchange and returns the body of an answer of status 200; what names the thing asked for.
+// exchange makes one exchange and returns the body of a response with status 200; what names the thing asked for.
 func (p peer) exchange(ctx context.Context, what, target string, r egress.Request) ([]byte, *providerError) {
 	u, refused := p.client.ParseTarget(target)
 	if refused != nil {
@@ -156,7 +156,7 @@ func (p peer) fetchMetadata(ctx context.Context, issuer string) (metadata, *prov
 	return m, nil
 }
 
-// fetchKeys fetches the provider's public keys. What is no key for signatures is left out.
+// fetchKeys fetches the provider's public keys. It leaves out keys that are not for signatures.
 func (p peer) fetchKeys(ctx context.Context, uri string) ([]jose.JSONWebKey, *providerError) {
 	var set struct {
 		Keys []stdjson.RawMessage `json:"keys"`
@@ -195,7 +195,7 @@ type redemption struct {
 	code, verifier, redirectURI string
 }
 
-// tokens is the answer of a token endpoint (OpenID Connect Core 1.0, section 3.1.3.3).
+// tokens is the response of a token endpoint (OpenID Connect Core 1.0, section 3.1.3.3).
 type tokens struct {
 	AccessToken string `json:"access_token"`
 	TokenType   string `json:"token_type"`
@@ -232,7 +232,7 @@ func (p peer) redeemCode(ctx context.Context, m metadata, r redemption) (tokens,
 	return t, nil
 }
 
-// refusedCode words the errors of RFC 6749, section 5.2, that tell an operator what to mend.
+// refusedCode words the errors of RFC 6749, section 5.2, that show an operator what to fix.
 func refusedCode(body []byte, f *providerError) *providerError {
 	var e struct {
 		Error string `json:"error"`

@@ -176,7 +176,7 @@ func (s Settings) domainViolations(v *apperr.Violations) {
 	if len(s.AllowedDomains) > 0 {
 		return
 	}
-	// A public identity provider vouches for everybody in the world.
+	// A public identity provider vouches for everyone in the world.
 	const why = "needs allowed_domains: say for whose addresses the identity provider speaks"
 	if s.JustInTime {
 		v.Add("just_in_time", "needs_domains", why)

@@ -211,12 +211,12 @@ func (s *Service) Delete(ctx context.Context, actor access.Principal, providerID
 	})
 }
 
-// mayTrust refuses settings that give somebody what the actor does not have in the transaction. Of the mappings that
-// were there before, the role or the environment may be gone.
+// mayTrust refuses settings that grant rights that the actor does not have in the transaction. The role or environment
+// of an existing mapping may be gone.
 func (s *Service) mayTrust(ctx context.Context, tx *sql.Tx, actor access.Principal, settings Settings,
 	before []RoleMapping) error {
 	if settings.LinkExisting {
-		// Whoever runs the provider can be anybody in its domains, owners included.
+		// The operator of the provider can sign in as anyone in its domains, owners included.
 		err := s.members.CheckHeld(ctx, tx, actor, "", access.Grantable()...)
 		if apperr.Is(err, apperr.CodePrivilegeEscalation) {
 			return apperr.New(apperr.CodePrivilegeEscalation,

@@ -90,7 +90,7 @@ func decodeSecret(s string) ([]byte, bool) {
 	return b, err == nil && len(b) == secretBytes
 }
 
-// provider returns an enabled provider for somebody who has yet to sign in.
+// provider returns an enabled provider for a person who has yet to sign in.
 func (s *Service) provider(ctx context.Context, providerID string) (Provider, error) {
 	if !id.Is(id.PrefixSSO, providerID) {
 		return Provider{}, errNoProvider()
@@ -186,7 +186,7 @@ func (s *Service) Finish(ctx context.Context, c access.Client, providerID string
 
 // requireUnchanged has the provider stay as it is until the transaction ends, or returns not_found where it is gone or
 // disabled by now, and sso_state_invalid where it was changed while it was asked: a role that was taken from everybody
-// must not be given once more.
+// must not be given again.
 func (s *Service) requireUnchanged(ctx context.Context, tx *sql.Tx, asked Provider) error {
 	now, ok, err := lockProvider(ctx, tx, asked.Team, asked.ID)
 	switch {
@@ -205,7 +205,7 @@ func errNoState() error {
 		"This browser has begun no such sign-in, or it took longer than ten minutes; sign in again", errState)
 }
 
-// identify finds out for whom the provider's answer is.
+// identify finds the person of the provider's response.
 func (s *Service) identify(ctx context.Context, p Provider, browser []byte, a Callback) (signin.Federated, error) {
 	pub, f := s.published(ctx, p.Issuer, cacheFor)
 	if f != nil {
@@ -291,7 +291,7 @@ func refusal(code string) *providerError {
 	}
 }
 
-// failed is a fault as the answer to a browser.
+// failed is an error as the response to a browser.
 func failed(f *providerError) error {
 	if f.Unreachable {
 		return apperr.New(apperr.CodeSSOUnavailable, f.Message).RetryIn(5 * time.Second)

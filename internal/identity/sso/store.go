@@ -50,7 +50,7 @@ func columns(p *Provider) db.Columns {
 
 func providersOf(team id.Team) *db.Where { return new(db.Where).And("team_id = ?", string(team)) }
 
-// readProvider finds a provider by id, whatever its team: a sign-in knows none yet.
+// readProvider finds a provider by id, of any team: a sign-in knows none yet.
 func readProvider(ctx context.Context, q db.Querier, providerID string) (Provider, bool, error) {
 	return findProvider(ctx, q, new(db.Where).And("id = ?", providerID))
 }
@@ -130,7 +130,8 @@ type signIn struct {
 	expiresMillis          int64
 }
 
-// insertSignIn stores a sign-in and removes a few that nobody finished, so that the table stays small without a worker.
+// insertSignIn stores a sign-in and removes a few that were not finished, so that the table stays small without a
+// worker.
 func (s *Service) insertSignIn(ctx context.Context, v signIn, now time.Time) error {
 	return s.db.Tx(ctx, func(tx *sql.Tx) error {
 		old := "SELECT state_hash FROM sso_sign_ins WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT 10" + s.db.SkipLocked()
@@ -152,7 +153,7 @@ func (s *Service) insertSignIn(ctx context.Context, v signIn, now time.Time) err
 // useSignIn removes a sign-in of the provider that the browser has begun and returns where it goes on. Only one caller
 // gets it.
 func (s *Service) useSignIn(ctx context.Context, v signIn, now time.Time) (returnTo string, ok bool, err error) {
-	// Looking waits for no writer: whoever makes answers up keeps none waiting.
+	// The read waits for no writer: made-up responses keep no one waiting.
 	var n int
 	err = s.db.Read().QueryRowContext(ctx, "SELECT 1 FROM sso_sign_ins WHERE state_hash = $1 AND browser_hash = $2",
 		v.stateHash, v.browserHash).Scan(&n)

@@ -91,7 +91,7 @@ func (f fixture) hasty(p egress.Policy, timeout time.Duration) *sso.Service {
 		}})
 }
 
-// settings are those of the fixture's provider, under which anybody of example.test who is in engineering becomes a
+// settings are those of the fixture's provider, under which any person of example.test who is in engineering becomes a
 // developer.
 func (f fixture) settings() sso.Settings {
 	s := sso.Defaults()
@@ -118,7 +118,7 @@ func client() access.Client {
 	return access.Client{IP: "192.0.2.17", UserAgent: "browser/1.0", RequestID: "request-1"}
 }
 
-// browse goes where a sign-in sends the browser, and returns the answer with which the provider sends it back.
+// browse goes where a sign-in sends the browser, and returns the response with which the provider sends it back.
 func browse(t *testing.T, begun sso.Begun) sso.Callback {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, begun.URL, http.NoBody)
@@ -157,7 +157,7 @@ func (f fixture) count(t *testing.T, table string) int {
 	return n
 }
 
-// roles are those of somebody who has signed in.
+// roles are those of a person who has signed in.
 func roles(in signin.SignIn) []access.Role {
 	list := []access.Role{}
 	for _, b := range in.Bindings {

@@ -14,9 +14,9 @@ import (
 	"sallyport/internal/platform/testkit"
 )
 
-// Promise: one identity provider says nothing about the people of another. Neither the address of somebody who came in
-// by the first nor their subject there opens their account by the second, also not in letters that only look alike, and
-// its keys sign nothing for the first.
+// One identity provider has no say about the people of another. Neither the address nor the subject of a person who
+// signed in with the first opens their account through the second, not even in letters that only look alike, and its
+// keys sign nothing for the first.
 func TestOneProviderSpeaksForItselfAlone(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -89,8 +89,8 @@ func TestProvidersTakeNoOwner(t *testing.T) {
 	})
 }
 
-// Promise: a mapping that is taken away takes its role from everybody at once, in sessions that there are too. One
-// whose role is gone gives nothing, and stands in the way of no change. Who is disabled does not come in by a provider.
+// A removed mapping takes its role from everyone immediately, in existing sessions too. A mapping whose role is gone
+// gives nothing, and blocks no change. A disabled user cannot sign in with a provider.
 func TestMappingsEnd(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -142,8 +142,8 @@ func TestMappingsEnd(t *testing.T) {
 	})
 }
 
-// Promise: what counts are the rights that somebody has when the change is made, not those with which their request was
-// let in.
+// The rights that count are those that the actor has when the change is made, not those with which the request was let
+// in.
 func TestRightsTakenMeanwhile(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -167,9 +167,8 @@ func TestRightsTakenMeanwhile(t *testing.T) {
 	})
 }
 
-// Promise: what a provider may give is what its settings say when somebody comes in, not when they were sent there. Who
-// makes the provider answer slowly keeps no role that was taken from everybody meanwhile, and comes in by none that was
-// disabled or removed.
+// The provider's settings at the time of the response apply, not those at the start of the sign-in. A slow provider
+// keeps no role that was taken from everyone meanwhile, and signs in no one when it was disabled or removed.
 func TestSettingsChangedMeanwhile(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {

@@ -26,7 +26,7 @@ const (
 	maxGroups       = 1000
 )
 
-// idToken is what is read of an ID token beside the claims about the person.
+// idToken holds the claims that are read from an ID token, except those about the person.
 type idToken struct {
 	jwt.Claims
 	Nonce           string `json:"nonce"`
@@ -117,8 +117,8 @@ func (e expected) check(t idToken) *providerError {
 	return nil
 }
 
-// addUserinfo adds from the userinfo endpoint what the ID token lacks of the claims wanted: many providers put e-mail
-// address and groups only there.
+// addUserinfo adds the wanted claims that are missing in the ID token from the userinfo endpoint: many providers put
+// e-mail address and groups only there.
 func (p peer) addUserinfo(ctx context.Context, m metadata, t tokens, subject string, about claims,
 	wanted []string) (claims, *providerError) {
 	lacks := slices.ContainsFunc(wanted, func(name string) bool { return about[name] == nil })
@@ -130,7 +130,7 @@ func (p peer) addUserinfo(ctx context.Context, m metadata, t tokens, subject str
 		http.Header{"Authorization": {"Bearer " + t.AccessToken}}, &more); f != nil {
 		return nil, f
 	}
-	// Without this, an access token of somebody else would lend their claims (Core 1.0, section 5.3.2).
+	// Without this, an access token of another person would lend their claims (Core 1.0, section 5.3.2).
 	if more.text("sub") != subject {
 		return nil, newProviderError("The userinfo endpoint responded about another user.")
 	}
@@ -160,7 +160,7 @@ func (c claims) verified() bool {
 	return json.Unmarshal(c[claimVerified], &yes) == nil && yes || c.text(claimVerified) == "true"
 }
 
-// list is a claim that is a list of texts, or one text. What is neither is empty.
+// list is a claim that is a list of texts, or one text. Any other claim gives an empty list.
 func (c claims) list(name string) ([]string, *providerError) {
 	if c[name] == nil {
 		return nil, nil

@@ -101,7 +101,7 @@ func TestDeletedEnvironmentIsGone(t *testing.T) {
 	})
 }
 
-// An environment that holds anything stays, and the answer says what it holds.
+// An environment with contents cannot be deleted, and the response says what it holds.
 func TestDeleteNeedsAnEmptyEnvironment(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -161,8 +161,8 @@ func TestDeleteRacesWithKeys(t *testing.T) {
 	})
 }
 
-// What refers to an environment and was stored in a transaction that found the environment live afterwards keeps it:
-// whoever removes it meanwhile waits for the commit and counts the row, or was first and is seen.
+// A row that refers to an environment, stored in a transaction that found the environment live, keeps it: a concurrent
+// deletion waits for the commit and counts the row, or came first and is seen.
 func TestDeleteRacesWithOthers(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {

@@ -28,7 +28,7 @@ func days(payload, event *int64) team.EnvironmentChange {
 		Retention: team.Retention{payload, event}}}
 }
 
-// What an environment sets holds at once, with its trail; what it does not set is as the service is configured; and a
+// An environment's setting applies immediately, with its trail. A missing one applies as the service is configured. A
 // payload never outlives its event.
 func TestRetention(t *testing.T) {
 	t.Parallel()

@@ -32,7 +32,7 @@ type Config struct {
 // EnvironmentEnded removes, in tx, rows that refer to an environment and do not outlive it.
 type EnvironmentEnded func(ctx context.Context, tx *sql.Tx, team id.Team, env id.Environment) error
 
-// What holds where neither an environment nor the configuration sets anything.
+// The defaults where neither an environment nor the configuration sets a value.
 const (
 	defaultPayloadDays = 30
 	defaultEventDays   = 90

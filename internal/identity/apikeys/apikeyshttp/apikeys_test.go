@@ -17,7 +17,8 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// The life of a key: made with defaults, shown once, used, listed without its secret, revoked at once, deleted.
+// The life of a key: created with defaults, shown once, used, listed without its secret, revoked with immediate effect,
+// deleted.
 func TestKeyLife(t *testing.T) {
 	t.Parallel()
 	identitytest.Served(t, func(t *testing.T, s *identitytest.Server) {
@@ -79,7 +80,8 @@ func TestKeyLife(t *testing.T) {
 	})
 }
 
-// Grants decide what a key may do; the answer names what is missing, and expiry is told to the holder of the secret.
+// Grants decide what a key may do. The response names the missing permission, and only the holder of the secret learns
+// of an expiry.
 func TestKeyRights(t *testing.T) {
 	t.Parallel()
 	identitytest.Served(t, func(t *testing.T, s *identitytest.Server) {
@@ -115,7 +117,7 @@ func TestKeyRights(t *testing.T) {
 	})
 }
 
-// Every validation error of a request comes in one answer, those of rules with those of the schema.
+// Every validation error of a request is in one response, those of rules with those of the schema.
 func TestCreateKeyViolations(t *testing.T) {
 	t.Parallel()
 	identitytest.Served(t, func(t *testing.T, s *identitytest.Server) {
@@ -147,8 +149,8 @@ func TestCreateKeyViolations(t *testing.T) {
 	})
 }
 
-// A key's limit is shown as it is set, and null returns it to that of the service. What is no limit is refused with
-// every validation error of it.
+// A key's limit is shown as it is set, and null returns it to that of the service. An invalid limit is refused with all
+// its validation errors.
 func TestKeyRateLimit(t *testing.T) {
 	t.Parallel()
 	identitytest.Served(t, func(t *testing.T, s *identitytest.Server) {
@@ -240,7 +242,7 @@ func TestListKeys(t *testing.T) {
 	})
 }
 
-// The trail tells from where and in which request a change was made.
+// The trail says from which address and in which request a change was made.
 func TestTrailNamesTheRequest(t *testing.T) {
 	t.Parallel()
 	identitytest.Served(t, func(t *testing.T, s *identitytest.Server) {

@@ -48,7 +48,7 @@ func (h *handlers) export(ctx context.Context, in *exportInput) (httpapi.Respond
 	if err := h.store.Seal(ctx); err != nil {
 		return nil, err
 	}
-	// What fails before the first byte gets an answer of its own.
+	// An error before the first byte gets a response of its own.
 	first, err := h.store.ReadAfter(ctx, trail, filter, in.AfterSeq, exportChunk)
 	if err != nil {
 		return nil, err

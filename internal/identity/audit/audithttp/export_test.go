@@ -18,7 +18,7 @@ import (
 	"sallyport/internal/platform/testkit"
 )
 
-// identities answers with what a user is now.
+// identities returns the user's present state.
 type identities struct {
 	now access.Principal
 	err error
@@ -46,9 +46,9 @@ func (r *reader) Write(b []byte) (int, error) {
 	return r.Buffer.Write(b)
 }
 
-// An export of somebody whose session ends, or whose right in the trail's environment is taken, while they read it
-// breaks off: what they have not asked for yet stays unread, however slowly they ask. One that nothing happens to is
-// whole.
+// An export breaks off when the user's session ends, or their right in the trail's environment is revoked, while they
+// read it. They do not get the part that they have not asked for yet, however slowly they ask. An undisturbed export is
+// complete.
 func TestExportEndsWithTheRight(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

@@ -9,8 +9,8 @@ import (
 	"sallyport/internal/identity/identitytest"
 )
 
-// Whoever invites or gives a role is told everything at once: what the schema refuses, what the body shows against the
-// rules, and, where the body has its shape, what only the store knows. Nothing is told twice.
+// A request that invites or gives a role gets all errors in one response: those of the schema, those of the body's
+// rules, and, where the body has its shape, those that only the store can find. No error appears twice.
 func TestViolationsOfGivingComeTogether(t *testing.T) {
 	t.Parallel()
 	identitytest.Served(t, func(t *testing.T, s *identitytest.Server) {

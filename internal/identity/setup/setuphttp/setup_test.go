@@ -17,8 +17,8 @@ const (
 	password = string(identitytest.Password)
 )
 
-// Whoever has the token sets the installation up with one request and signs in with the next; a wrong token, whatever
-// is wrong with it, gets one text; all validation errors of a body come together; and afterwards the answer is 410.
+// The holder of the token sets the installation up with one request and signs in with the next. Every wrong token gets
+// one textfor any reason. All validation errors of a body are in one response. Afterwards the status is 410.
 func TestSetupOverHTTP(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

@@ -16,7 +16,7 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// noStore keeps once-shown secrets out of every cache (RFC 6749, section 5.1, asks the same of token answers).
+// noStore keeps once-shown secrets out of every cache (RFC 6749, section 5.1, requires the same of token responses).
 const noStore = "no-store"
 
 func (h *handlers) mountSessions(api *httpapi.API) {

@@ -16,7 +16,7 @@ func refresh(s *identitytest.Server, cookie string) identitytest.Response {
 }
 
 // The cookie is out of reach of scripts, of plain HTTP, of other hosts' pages and of subdomains, and lives as long as
-// the session does unused. A refresh replaces it and answers as a sign-in does; no cache keeps either.
+// the session does unused. A refresh replaces it and returns the same response as a sign-in. No cache keeps either.
 func TestRefreshCookie(t *testing.T) {
 	t.Parallel()
 	identitytest.Served(t, func(t *testing.T, s *identitytest.Server) {
@@ -52,7 +52,7 @@ func TestRefreshCookie(t *testing.T) {
 	})
 }
 
-// A browser that signs in anew leaves no session behind: the one of its cookie ends.
+// A browser that signs in again leaves no session behind: the one of its cookie ends.
 func TestLoginReplacesSession(t *testing.T) {
 	t.Parallel()
 	identitytest.Served(t, func(t *testing.T, s *identitytest.Server) {
@@ -79,7 +79,7 @@ func TestLogout(t *testing.T) {
 	})
 }
 
-// An access token is enough to sign out; without it and without a cookie the answer does not claim that anything has
+// An access token is enough to sign out; without it and without a cookie the response does not claim that anything has
 // ended.
 func TestLogoutByAccessToken(t *testing.T) {
 	t.Parallel()
@@ -108,7 +108,7 @@ func TestLogoutByAccessToken(t *testing.T) {
 	})
 }
 
-// requireRemoved requires that the answer removes the refresh cookie.
+// requireRemoved requires that the response removes the refresh cookie.
 func requireRemoved(t *testing.T, r identitytest.Response) {
 	t.Helper()
 	c := r.SetCookie(t)
@@ -116,7 +116,7 @@ func requireRemoved(t *testing.T, r identitytest.Response) {
 		c.Secure})
 }
 
-// A cookie that is worth nothing is removed with the refusal, and keeps nobody from signing in, whatever it is.
+// An invalid cookie is removed with the refusal, and prevents no sign-in.
 func TestDeadCookie(t *testing.T) {
 	t.Parallel()
 	identitytest.Served(t, func(t *testing.T, s *identitytest.Server) {
@@ -136,7 +136,8 @@ func TestDeadCookie(t *testing.T) {
 	})
 }
 
-// What a page of another origin makes a browser send is refused before the cookie is looked at, whichever header tells.
+// A request that a page of another origin makes a browser send is refused before the cookie is read, whether one header
+// or another shows the origin.
 func TestCrossOrigin(t *testing.T) {
 	t.Parallel()
 	identitytest.Served(t, func(t *testing.T, s *identitytest.Server) {
@@ -201,8 +202,8 @@ func TestSessions(t *testing.T) {
 	})
 }
 
-// Too many failures are told as such, with when to come back, alike for an address that has an account and one that has
-// none.
+// The response to too many failures says so and when to try again, alike for an address that has an account and one
+// that has none.
 func TestLoginBackoff(t *testing.T) {
 	t.Parallel()
 	identitytest.Served(t, func(t *testing.T, s *identitytest.Server) {
@@ -226,7 +227,7 @@ func TestLoginBackoff(t *testing.T) {
 	})
 }
 
-// A password is changed by who knows it; what is wrong is told at its field.
+// A user who knows their password can change it, and each validation error names its field.
 func TestChangePasswordOverHTTP(t *testing.T) {
 	t.Parallel()
 	identitytest.Served(t, func(t *testing.T, s *identitytest.Server) {

@@ -71,7 +71,7 @@ func TestLogin(t *testing.T) {
 	})
 }
 
-// Whatever is wrong with a credential, the answer is the same to the byte.
+// The response to every invalid credential is the same to the byte.
 func TestUnauthorizedIsOneAnswer(t *testing.T) {
 	t.Parallel()
 	identitytest.Served(t, func(t *testing.T, s *identitytest.Server) {
@@ -101,7 +101,7 @@ func TestUnauthorizedIsOneAnswer(t *testing.T) {
 	})
 }
 
-// A malformed sign-in is told every validation error, and none of its values.
+// The response to a malformed sign-in has every validation error, and none of its values.
 func TestLoginViolations(t *testing.T) {
 	t.Parallel()
 	identitytest.Served(t, func(t *testing.T, s *identitytest.Server) {
@@ -112,7 +112,8 @@ func TestLoginViolations(t *testing.T) {
 	})
 }
 
-// Roles are enforced as they are now: who may only read cannot make keys, and is told which permission is missing.
+// Roles apply as they are now: a user who may only read cannot create keys, and the response names the missing
+// permission.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	identitytest.Served(t, func(t *testing.T, s *identitytest.Server) {

@@ -9,7 +9,7 @@ import (
 	"sallyport/internal/identity/identitytest"
 )
 
-// Environments over HTTP: created with a location, listed newest first, changed by merge-patch, deleted for good.
+// Environments over HTTP: created with a location, listed newest first, changed by merge-patch, deleted permanently.
 func TestEnvironments(t *testing.T) {
 	t.Parallel()
 	identitytest.Served(t, func(t *testing.T, s *identitytest.Server) {
@@ -56,7 +56,7 @@ func TestEnvironments(t *testing.T) {
 	})
 }
 
-// The team is renamed by who may; the others are told which permission is missing.
+// A user with the permission renames the team. For others the response names the missing permission.
 func TestTeam(t *testing.T) {
 	t.Parallel()
 	identitytest.Served(t, func(t *testing.T, s *identitytest.Server) {
