@@ -26,8 +26,8 @@ type Token = secretbox.Secret
 // purpose is what attempts with a set-up token are counted for.
 const purpose signin.Purpose = "set-up"
 
-// maxSetupTokens bounds how many tokens are open at once: one for each start before the set-up, the oldest are removed
-// first.
+// maxSetupTokens bounds how many tokens are open at the same time: one for each start before the set-up. The oldest are
+// removed first.
 const maxSetupTokens = 20
 
 func tokenMAC(pepper installation.Pepper, t Token) []byte {

@@ -26,8 +26,8 @@ type ResetToken = secretbox.Secret
 const (
 	// ResetLifetime is how long a token works.
 	ResetLifetime = time.Hour
-	// maxResets is how many tokens of a user work at once. Requests for more send no further mail, so that no mailbox can
-	// be filled from here.
+	// maxResets is how many tokens of a user work at the same time. Requests for more send no further mail, so that no
+	// mailbox can be filled from here.
 	maxResets = 3
 	// resetInterval is how often SendResets looks for requests.
 	resetInterval = time.Second
@@ -162,7 +162,7 @@ func (s *Service) sendReset(ctx context.Context, tx *sql.Tx, r resetRequest) err
 	})
 }
 
-// resetText is the mail. Its link leads to the configured public URL, whatever Host the request named, and carries the
+// resetText is the mail. Its link leads to the configured public URL, regardless of the request's Host, and carries the
 // token behind the #, which browsers do not send.
 func resetText(issuer string, token ResetToken) string {
 	return "A password reset was requested for your account at " + issuer + ".\n\n" +

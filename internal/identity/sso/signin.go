@@ -184,9 +184,9 @@ func (s *Service) Finish(ctx context.Context, c access.Client, providerID string
 	return in, returnTo, err
 }
 
-// requireUnchanged has the provider stay as it is until the transaction ends, or returns not_found where it is gone or
-// disabled by now, and sso_state_invalid where it was changed while it was asked: a role that was taken from everybody
-// must not be given again.
+// requireUnchanged locks the provider until the transaction ends. It returns not_found where the provider is gone or
+// disabled by now, and sso_state_invalid where it changed during the exchange: a role that was taken from everyone must
+// not be given again.
 func (s *Service) requireUnchanged(ctx context.Context, tx *sql.Tx, asked Provider) error {
 	now, ok, err := lockProvider(ctx, tx, asked.Team, asked.ID)
 	switch {

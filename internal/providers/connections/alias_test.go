@@ -47,8 +47,8 @@ func (m *aliasModel) release(alias string, now time.Time) {
 	}
 }
 
-// Nobody can take over an alias that another environment uses or lately used, whatever is created, renamed and deleted
-// in whatever order; and the alias always leads to the connection that has it.
+// No one can take over an alias that another environment uses or recently used, in any order of creations, renames and
+// deletions. The alias always leads to the connection that has it.
 func TestAliasRules(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -170,7 +170,7 @@ func TestGeneratedIDIsAlias(t *testing.T) {
 	})
 }
 
-// Two callers who ask for the same at once do not both get it: one connection of an id, one holder of an alias.
+// Of two callers with one request at the same time one succeeds: an id has one connection, and an alias one holder.
 func TestConcurrentCreates(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {

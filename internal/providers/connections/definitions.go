@@ -41,7 +41,7 @@ func UsedProviders(ctx context.Context, d *db.DB) ([]string, error) {
 	return out, err
 }
 
-// unfitPage is how many connections Unfit reads at once.
+// unfitPage is how many connections Unfit reads at a time.
 const unfitPage = 200
 
 // Unfit returns the UUIDs of the connections, of any environment, whose settings or secrets a definition refuses, at

@@ -34,7 +34,7 @@ webhooks:
     type: ["{json:/{param:account}}"]
 `
 
-// folder is a folder of definitions beside those that ship, and a Service that follows it.
+// folder is a folder of definitions alongside those that ship, and a Service that follows it.
 type folder struct {
 	t    *testing.T
 	dir  string
@@ -89,8 +89,8 @@ func (f *folder) create(w *world, id, account string) {
 }
 
 // Every webhook after a change of the definitions is verified by the new one, though the connection was cached before;
-// a connection whose settings the new one refuses stays with the version that it fits, also where nobody had asked for
-// it yet, and moves on when its settings are mended.
+// a connection whose settings the new one refuses stays with the version that it fits, also where no request had used
+// it yet, and moves to the new one when its settings are fixed.
 func TestLookupFollowsDefinitions(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {

@@ -118,8 +118,7 @@ func TestForeignSecrets(t *testing.T) {
 	})
 }
 
-// Promise: a secret tells when it last verified a webhook, to the minute, whatever the rate of webhooks, and never
-// goes back in time.
+// A secret shows when it last verified a webhook, to the minute, at any rate of webhooks, and never goes back in time.
 func TestLastMatch(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {

@@ -19,7 +19,8 @@ import (
 	"sallyport/internal/providers/connections"
 )
 
-// A caller gets every validation error of a request at once, each at its place with its rule, and nothing is stored.
+// A caller gets every validation error of a request in one response, each at its place with its rule, and nothing is
+// stored.
 func TestEveryViolationInOneAnswer(t *testing.T) {
 	t.Parallel()
 	none := connections.Change{}
@@ -118,8 +119,8 @@ func requireViolations(t *testing.T, name string, want []string, err error) {
 	require.Equal(t, want, got, name)
 }
 
-// A change that leaves the stored secret unusable is refused where the change was made, and what nobody touched is not
-// held against the caller.
+// A change that leaves the stored secret unusable is refused where the change was made, and an unchanged field causes
+// no error.
 func TestChangeIsCheckedAgainstTheStoredSecret(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -285,8 +286,8 @@ func TestTrail(t *testing.T) {
 	})
 }
 
-// Lists page by creation without losing or repeating a row, and filters narrow exactly: a prefix is taken literally and
-// case counts.
+// Lists page by creation without losing a row or showing it twice, and filters narrow exactly: a prefix is taken
+// literally and case counts.
 func TestList(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {

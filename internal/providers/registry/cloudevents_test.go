@@ -14,7 +14,7 @@ import (
 // RFC 6750.
 const cloudEventsToken = "mF_9.B5f-4.1JqM"
 
-// What HTTP.binary and HTTP.structured of the npm package cloudevents 10.0.0 make of one event.
+// The output of HTTP.binary and HTTP.structured of the npm package cloudevents 10.0.0 for one event.
 var (
 	cloudEventBinary = []string{
 		"Content-Type", "application/json; charset=utf-8", "ce-id", "A234-1234-1234", "ce-time", "2018-04-05T17:31:00.000Z",
@@ -99,8 +99,8 @@ func TestCloudEventsBatch(t *testing.T) {
 	require.Nil(t, batch("application/json", cloudEventStructured).Types)
 }
 
-// Promise: the abuse protection of the specification, section 4, is answered with the origin that asked, at any rate,
-// and to nothing else.
+// The abuse protection of the specification, section 4, is confirmed for the origin that asked, at any rate, and for
+// nothing else.
 func TestCloudEventsHandshake(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "cloudevents", nil, cloudEventsToken)

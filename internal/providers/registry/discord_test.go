@@ -51,8 +51,8 @@ func discordDelivery(t *testing.T, body string) *verification.Request {
 		"X-Signature-Timestamp", discordTime), "POST", "")
 }
 
-// Promise: interactions are told apart by their kind and their signed id, with the token that their answer needs left
-// in place, and acknowledged as the connection says.
+// Interactions are distinguished by their kind and their signed id, keep the token that their response needs, and are
+// acknowledged as the connection says.
 func TestDiscordInteractions(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "discord", map[string]string{"ack_status": "202"}, discordKey)
@@ -74,8 +74,8 @@ func TestDiscordInteractions(t *testing.T) {
 	require.Equal(t, 401, v.RejectStatus())
 }
 
-// Promise: both of Discord's PINGs are answered as its documentation says, and only when their signature is right;
-// Discord sends wrong ones on purpose.
+// Both of Discord's PINGs get the documented response, and only with the right signature. Discord sends wrong ones on
+// purpose.
 func TestDiscordHandshakes(t *testing.T) {
 	t.Parallel()
 	const ping, signature = `{"version":1,"application_id":"1234560123453231555","type":0}`,

@@ -35,7 +35,7 @@ func TestDropboxSignature(t *testing.T) {
 	require.Equal(t, []string{"x-dropbox-signature"}, v.RedactHeaders())
 }
 
-// Promise: Dropbox's challenge is repeated as plain text, and nothing that is longer than a challenge.
+// Dropbox's challenge is echoed as plain text, and nothing that is longer than a challenge.
 func TestDropboxChallenge(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "dropbox", nil, dropboxSecret)

@@ -12,8 +12,8 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Promise: whatever a stranger sends, no definition that ships accepts it, panics over it, or describes it as something
-// that cannot be stored, and no answer to a handshake signs it.
+// For any request, no shipped definition accepts a stranger's webhook, panics, or describes it as something that cannot
+// be stored, and no response to a handshake signs it.
 func FuzzDefinitions(f *testing.F) {
 	loaded, err := registry.Builtin()
 	if err != nil {
@@ -84,7 +84,7 @@ func FuzzDefinitions(f *testing.F) {
 	})
 }
 
-// answered returns what an answer to a handshake tells, in the forms in which signatures stand.
+// handshakeTexts returns the content of a response to a handshake, in the forms in which signatures appear.
 func answered(answer *verification.Response) (texts []string) {
 	for _, text := range strings.FieldsFunc(string(answer.Body), func(c rune) bool {
 		return strings.ContainsRune(`{}":,`, c)

@@ -59,8 +59,8 @@ func TestGitLabSecretToken(t *testing.T) {
 		connect(t, "gitlab", nil).Describe(r))
 }
 
-// Promise: while a webhook moves from the one to the other, a delivery needs one proof that is right; a signature
-// beside the right token is as little believed as any other, and the token's secret is no signing token.
+// While a webhook moves from one to the other, a delivery needs one right proof. A signature with the right token is no
+// more trusted than any other, and the token's secret is no signing token.
 func TestGitLabEither(t *testing.T) {
 	t.Parallel()
 	const token = "a secret token of GitLab"

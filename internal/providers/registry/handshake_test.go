@@ -15,7 +15,7 @@ func at(r *verification.Request, method, query string) *verification.Request {
 	return r
 }
 
-// requireAnswered asks that a request is answered as a handshake with a text.
+// requireHandshakeText requires that the response to a request is that of a handshake with a text.
 func requireAnswered(t *testing.T, v *verification.Verifier, r *verification.Request, status int, contentType,
 	body string) *verification.Response {
 	t.Helper()
@@ -40,7 +40,7 @@ func requireNoHandshake(t *testing.T, v *verification.Verifier, r *verification.
 	require.Nil(t, answer)
 }
 
-// requireHandshakeRefused asks that a handshake is not answered.
+// requireHandshakeRefused requires that a handshake is refused.
 func requireHandshakeRefused(t *testing.T, v *verification.Verifier, r *verification.Request,
 	reason verification.Reason) {
 	t.Helper()

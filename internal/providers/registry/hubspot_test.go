@@ -60,8 +60,8 @@ func TestHubSpotDecodes(t *testing.T) {
 	require.Equal(t, []string{"x-hubspot-signature", "x-hubspot-signature-v3"}, v.RedactHeaders())
 }
 
-// Promise: a delivery has the types of its events, and an id that stays when HubSpot repeats it and differs as soon as
-// one event does.
+// A delivery has the types of its events, and an id that stays when HubSpot resends it and differs as soon as one event
+// does.
 func TestHubSpotEvents(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "hubspot", nil, hubspotSecret)

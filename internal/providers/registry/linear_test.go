@@ -38,8 +38,7 @@ func TestLinearVector(t *testing.T) {
 	}, connect(t, "linear", nil, secret).Describe(r))
 }
 
-// Promise: the time that counts is the signed one in the body. The header, which whoever replays a delivery can renew,
-// is no substitute.
+// The time that counts is the signed one in the body. The header, which a replay can renew, is no substitute.
 func TestLinearTimestamp(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "linear", nil, "the secret")

@@ -40,7 +40,7 @@ type Live struct {
 	builtin *Registry
 	folder  *Folder // nil without one
 	log     *slog.Logger
-	// refused is the number of definition files that are not in force as they stand.
+	// refused is the number of definition files that are not active as they are.
 	refused prometheus.Gauge
 	current atomic.Pointer[Registry]
 

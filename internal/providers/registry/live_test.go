@@ -89,7 +89,7 @@ func (s *site) look() bool {
 	return s.live.Refresh(s.t.Context(), &s.asked) || first
 }
 
-// inForce are the names of the versions in force, by slug.
+// inForce are the names of the active versions, by slug.
 func (s *site) inForce() map[string]string {
 	out := map[string]string{}
 	for _, p := range s.live.Registry().List() {
@@ -144,8 +144,8 @@ func TestLiveRefusesToStart(t *testing.T) {
 	require.ErrorContains(t, s.start(), s.dir)
 }
 
-// Promise: definitions that are added, changed and removed are in force without a restart, in a registry that takes the
-// other's place; one that somebody holds does not change; nothing happens while nothing changes.
+// Added, changed and removed definitions apply without a restart, in a new registry that replaces the old one. A
+// registry in use does not change, and without changes nothing happens.
 func TestLiveFollowsTheFolder(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "acme.yaml", named("acme", "One"))
@@ -184,8 +184,8 @@ func TestLiveWaitsForWriters(t *testing.T) {
 	require.Len(t, s.logged(), 1, "nothing was refused on the way")
 }
 
-// Promise: a broken version is refused with file, line and reason, once; the version before stays in force, and so does
-// everything else that changed with it; mended, the file is in force.
+// A broken version is refused with file, line and reason, once. The version before stays active, and so does every
+// other change with it. Once fixed, the file is active.
 func TestLiveRefusesBrokenVersions(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "acme.yaml", named("acme", "One"))
@@ -243,7 +243,7 @@ func TestLiveRefusesStrayFiles(t *testing.T) {
 	require.Contains(t, entries[len(entries)-1]["error"], "more than the 256")
 }
 
-// Promise: a definition that is removed while connections use it, or while nobody can tell, stays in force.
+// A removed definition stays active while connections use it, or while their use is unknown.
 func TestLiveKeepsWhatIsUsed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "acme.yaml", named("acme", "One"), "other.yaml", named("other", "Other"))
@@ -409,8 +409,8 @@ func TestLiveWithoutFolder(t *testing.T) {
 	require.Len(t, live.Registry().List(), 1)
 }
 
-// Promise: whatever is done to the folder, what is in force is for each slug the last good version of its file: while
-// the file is there, or connections use it.
+// For any changes of the folder, the active version of each slug is the last good version of its file: while the file
+// exists, or connections use it.
 func TestLiveModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

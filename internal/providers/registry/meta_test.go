@@ -41,7 +41,7 @@ func TestMetaVector(t *testing.T) {
 	require.Equal(t, []string{"x-hub-signature", "x-hub-signature-256"}, v.RedactHeaders())
 }
 
-// Promise: a delivery has the types of all its changes and messages, of whichever product.
+// Promise: a delivery has the types of all its changes and messages, of any product.
 func TestMetaEvents(t *testing.T) {
 	t.Parallel()
 	v := connectWith(t, "meta", metaSettings(), metaSecret)
@@ -69,8 +69,8 @@ func TestMetaEvents(t *testing.T) {
 		TypeSigned: true})
 }
 
-// Promise: a subscription is confirmed to whoever knows the connection's verify token, and to nobody else; without one
-// there is no connection.
+// A subscription is confirmed only to a caller that knows the connection's verify token. Without one there is no
+// connection.
 func TestMetaSubscription(t *testing.T) {
 	t.Parallel()
 	v := connectWith(t, "meta", metaSettings(), metaSecret)

@@ -51,7 +51,7 @@ func TestMicrosoftGraphVector(t *testing.T) {
 	require.Empty(t, v.Ack().Body)
 }
 
-// Promise: every notification of a delivery has to carry the secret, whatever the others carry, and one that rotates
+// Promise: every notification of a delivery has to carry the secret, regardless of the others, and during a rotation it
 // may carry the older or the newer.
 func TestMicrosoftGraphBatch(t *testing.T) {
 	t.Parallel()
@@ -85,8 +85,8 @@ func TestMicrosoftGraphBatch(t *testing.T) {
 	}
 }
 
-// Promise: the validation token comes back decoded, as plain text that no browser runs, and whoever sends one with a
-// notification gets nothing stored.
+// Promise: the validation token comes back decoded, as plain text that no browser runs, and with it no notification is
+// stored.
 func TestMicrosoftGraphHandshake(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "microsoft-graph", nil)

@@ -10,8 +10,8 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// What Notion's documentation, "Webhooks", gives as an example: the request by which a subscription is verified, whose
-// token is the secret from then on, and the signature of that same body.
+// The example of Notion's documentation, "Webhooks": the request by which a subscription is verified, whose token is
+// the secret from then on, and the signature of that same body.
 const (
 	notionToken     = "secret_tMrlL1qK5vuQAh1b6cZGhFChZTSYJlce98V0pYn7yBl"
 	notionHandshake = `{"verification_token":"` + notionToken + `"}`
@@ -51,7 +51,7 @@ func TestNotionEvent(t *testing.T) {
 }
 
 // Promise: Notion's verification token is handed over as a secret that the operator has yet to confirm, before there is
-// any secret, and it stands in no answer.
+// any secret, and it appears in no response.
 func TestNotionHandshake(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "notion", nil)

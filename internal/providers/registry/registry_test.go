@@ -320,7 +320,7 @@ func TestReserved(t *testing.T) {
 	require.False(t, registry.Reserved("github"))
 }
 
-// Promise: no file whatever makes loading panic, and what loads is what the rules allow.
+// No file makes loading panic, and every loaded file follows the rules.
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte(minimal + webhooks))
 	f.Add([]byte("a: &a [*a]\n"))

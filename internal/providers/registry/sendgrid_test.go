@@ -55,7 +55,7 @@ func TestSendGridVector(t *testing.T) {
 	requireReason(t, connect(t, "sendgrid", nil, sendgridBatchKey), batch, verification.ReasonSignatureMismatch)
 }
 
-// Promise: one delivery of several events has all their types, and an id that is the same when it is repeated and no
+// Promise: one delivery of several events has all their types, and an id that is the same when it is resent and no
 // other.
 func TestSendGridEvents(t *testing.T) {
 	t.Parallel()

@@ -77,7 +77,7 @@ func TestSlackRedaction(t *testing.T) {
 	}
 }
 
-// Promise: the challenge for the URL is answered when Slack signed it, and to nobody else.
+// The challenge for the URL gets its response when Slack signed it, and only then.
 func TestSlackChallenge(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "slack", nil, slackSecret)
@@ -96,7 +96,7 @@ func TestSlackChallenge(t *testing.T) {
 	requireNoHandshake(t, v, slackSigned(`{"type":"event_callback","challenge":"x"}`))
 }
 
-// Promise: the check of the certificate is answered with nothing, though it is not signed, and never becomes an event.
+// Promise: the check of the certificate gets an empty response, though it is not signed, and never becomes an event.
 func TestSlackCertificateCheck(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "slack", nil, slackSecret)

@@ -29,9 +29,8 @@ func TestSvixVector(t *testing.T) {
 	}
 }
 
-// Promise: what Svix's npm package signs (svix 1.99.1, new Webhook(secret).sign) is described by its signed id and by
-// the type where the sender has it; one that comes under both names at once is refused, and nothing but a v1 signature
-// counts.
+// A webhook that Svix's npm package signed (svix 1.99.1, new Webhook(secret).sign) is described by its signed id, and
+// by its type where the sender has it. One with both names of a header is refused, and only a v1 signature counts.
 func TestSvixEvents(t *testing.T) {
 	t.Parallel()
 	const body, signature = `{"type":"invoice.paid","data":{"id":"in_1"}}`,

@@ -71,7 +71,7 @@ func atURL(r *verification.Request, public, path, query string) *verification.Re
 	return r
 }
 
-// requireDescribed asks what a delivery is told to be. Its id's source is not compared: the definition has it.
+// requireDescribed checks the description of a delivery. Its id's source is not compared: the definition has it.
 func requireDescribed(t *testing.T, v *verification.Verifier, r *verification.Request, want verification.Event) {
 	t.Helper()
 	got := v.Describe(r)

@@ -44,8 +44,8 @@ type vector struct {
 	signed, outside []string
 	// timestamp is the place of the timestamp, header:<name>, json:<pointer> or sig:<key>; empty where there is none.
 	timestamp string
-	// bodyTells is true where only the body or the query tells a handshake without a signature from a webhook, or the
-	// signature may stand there.
+	// bodyDecides is true where only the body or the query distinguishes a handshake without a signature from a webhook,
+	// or the signature may stand there.
 	bodyTells bool
 	// maxAge and maxSkew are the limits of the timestamp, 0 for none. They are inclusive to the second.
 	maxAge, maxSkew time.Duration
@@ -115,7 +115,7 @@ func (v *vector) checkSigned(t *testing.T, one *verification.Verifier) {
 		case part == v.timestamp:
 			reasons = append(reasons, verification.ReasonTimestampMalformed)
 		case part == "body" && slices.Contains(v.signed, "path"):
-			// Beside a URL the body has to have a certain form, and one changed byte can break it.
+			// Together with a URL the body must have a certain form, and one changed byte can break it.
 			reasons = append(reasons, verification.ReasonBodyMalformed)
 		case part == "query":
 			reasons = append(reasons, verification.ReasonURLMalformed)

@@ -55,7 +55,7 @@ func TestXEvents(t *testing.T) {
 		verification.Event{Type: "profile.update.bio", TypeSigned: true, ID: "2a7b", IDSigned: true})
 }
 
-// Promise: X's challenge is answered as its library answers it, with the newest secret, and nothing but a token is.
+// The response to X's challenge is that of its library, with the newest secret, and only a token gets one.
 func TestXChallenge(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "x", nil, "an older consumer secret", xSecret)
@@ -71,7 +71,7 @@ func TestXChallenge(t *testing.T) {
 	requireHandshakeRefused(t, connect(t, "x", nil), get("crc_token="+xChallenge), verification.ReasonSecretMissing)
 }
 
-// Promise: no answer to a challenge is the signature of an event, whatever challenge a stranger asks for.
+// No response to a challenge is the signature of an event, for any challenge of a stranger.
 func TestXAnswersSignNothing(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "x", nil, xSecret)

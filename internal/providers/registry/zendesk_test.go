@@ -48,8 +48,8 @@ func TestZendeskSignature(t *testing.T) {
 }
 
 // Promise: an event has the type, id and time that Zendesk names. A body that people write for a trigger has no id,
-// whatever it calls so: two requests about one ticket are two events, also where they say the same, by the id of the
-// invocation.
+// even in a field of that name: two requests about one ticket are two events, also where they say the same, by the id
+// of the invocation.
 func TestZendeskEvents(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "zendesk", nil, zendeskSecret)

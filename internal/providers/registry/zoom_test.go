@@ -43,8 +43,8 @@ func TestZoomVector(t *testing.T) {
 	require.Equal(t, []string{"x-zm-signature"}, v.RedactHeaders())
 }
 
-// Promise: the validation of the URL is answered as Zoom's library answers it, when Zoom signed it, and for no token
-// but such as Zoom's.
+// The response to the validation of the URL is that of Zoom's library, when Zoom signed it, and only for tokens such as
+// Zoom's.
 func TestZoomValidation(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "zoom", nil, zoomSecret)
@@ -67,7 +67,7 @@ func TestZoomValidation(t *testing.T) {
 	}
 }
 
-// Promise: no answer to a validation is the signature of an event, even for whoever could have any validation signed.
+// No response to a validation is the signature of an event, even for a caller that could have any validation signed.
 func TestZoomAnswersSignNothing(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "zoom", nil, zoomSecret)

@@ -102,8 +102,8 @@ func algorithms() []string {
 	return []string{"ed25519", "ecdsa_p256_der", "ecdsa_p256_raw", "rsa_sha1", "rsa_sha256", "rsa_pss_sha256"}
 }
 
-// Promise: each algorithm accepts what its key signed, whichever form the key was pasted in, and nothing else: no other
-// body, timestamp, key or algorithm.
+// Promise: each algorithm accepts what its key signed, in any pasted form of the key, and nothing else: no other body,
+// timestamp, key or algorithm.
 func TestAsymmetric(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range algorithms() {
@@ -137,7 +137,7 @@ func TestAsymmetric(t *testing.T) {
 	}
 }
 
-// Promise: a webhook cannot have public keys tried without end.
+// A webhook cannot make the verifier check public keys without limit.
 func TestAsymmetricCandidates(t *testing.T) {
 	t.Parallel()
 	s := newSigner(t, "ed25519")

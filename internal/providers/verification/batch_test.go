@@ -74,8 +74,8 @@ func TestDescribeNoBatch(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, scalar.Describe(request(`{"types":["a","b","a"]}`)).Types)
 }
 
-// Promise: the items of several arrays are described together, and an array that one entry lacks hides no other's
-// items.
+// Promise: the items of several arrays are described together, and an array that is missing in one entry hides no
+// other's items.
 func TestDescribeSeveralArrays(t *testing.T) {
 	t.Parallel()
 	d := batched("/entry/*/changes/*", "{json:/object}.{item:/field}")
@@ -98,7 +98,7 @@ func TestDescribeSeveralArrays(t *testing.T) {
 		verifier(t, d, testKey).Describe(request(`{"entry":[{"changes":[{"id":1}]}]}`)).IDSource)
 }
 
-// Promise: where only several values together tell webhooks apart, all of them make the id, and none is left out.
+// Promise: where only several values together distinguish webhooks, all of them make the id, and none is left out.
 func TestDescribeJoinedIDs(t *testing.T) {
 	t.Parallel()
 	d := batched("/*", "{item:/type}")
@@ -125,7 +125,7 @@ func TestDescribeJoinedIDs(t *testing.T) {
 }
 
 // Promise: where a header makes the body a batch, a list without it is one event; and as the header is not signed,
-// neither type nor id are, because whoever replays a webhook could have it described in the other way.
+// neither type nor id are, because a replay could change how the webhook is described.
 func TestDescribeBatchWhen(t *testing.T) {
 	t.Parallel()
 	d := batched("/*", "{item:/type}")
@@ -223,7 +223,7 @@ func TestCompileRefusesEvents(t *testing.T) {
 	}
 }
 
-// repeated fills a format with the numbers from first to last.
+// series fills a format with the numbers from first to last.
 func repeated(format string, first, last int) (out []string) {
 	for i := first; i <= last; i++ {
 		out = append(out, fmt.Sprintf(format, i))

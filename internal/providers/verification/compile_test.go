@@ -196,7 +196,7 @@ func TestCompileRefuses(t *testing.T) {
 	}
 }
 
-// Promise: all problems are reported at once.
+// Promise: all problems are reported together.
 func TestCompileReportsAllViolations(t *testing.T) {
 	t.Parallel()
 	_, err := verification.Compile(verification.Declaration{Proof: verification.Proof{
@@ -345,7 +345,7 @@ func TestPrepareSubstitutes(t *testing.T) {
 	require.Equal(t, "k", full.Describe(r).Type)
 }
 
-// Promise: a secret that cannot be a key is refused when it is stored, without being repeated.
+// Promise: a secret that cannot be a key is refused when it is stored, without being quoted.
 func TestPrepareChecksSecrets(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ decode, secret string }{

@@ -26,7 +26,7 @@ func requireCause(t *testing.T, v *verification.Verifier, r *verification.Reques
 	}
 }
 
-// Promise: a body that was rewritten on its way is told from a wrong secret.
+// Promise: a body that was rewritten on its way is distinguished from a wrong secret.
 func TestDiagnoseBody(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, bodyOnly(), testKey)
@@ -44,7 +44,7 @@ func TestDiagnoseBody(t *testing.T) {
 		`{"a":12345678901234567890,"b":"x"}`: `{"b":"x","a":12345678901234567890}`,
 		`{"a":"\u003c"}`:                     `{"a":"<"}`,
 		`{}`:                                 "\xef\xbb\xbf{}",
-		// What a proxy in Python, in Go or in PHP makes of it, and the other way round.
+		// The body after a proxy in Python, in Go or in PHP, and the other way round.
 		compact: `{"b": "\u00e9/<", "a": [1, 2.50]}`,
 		`{"b":"é<&` + "\u2028" + `","a":"\n\u0000\"\\\ud83d"}`: `{"b":"\u00e9\u003c\u0026\u2028","a":"\n\u0000\"\\\ud83d"}`,
 		`{"b":"é\u003c\u2029","a":1}`:                          "{\"b\":\"é<\u2029\",\"a\":1}",
@@ -65,7 +65,7 @@ func TestDiagnoseBody(t *testing.T) {
 	requireCause(t, v, huge, "")
 }
 
-// Promise: a secret that was read in the wrong way, or pasted with something around it, is told.
+// The diagnosis finds a secret that was decoded in the wrong way, or pasted with other characters around it.
 func TestDiagnoseSecret(t *testing.T) {
 	t.Parallel()
 	raw := "sixteen raw byte"
@@ -86,7 +86,7 @@ func TestDiagnoseSecret(t *testing.T) {
 		verification.CauseSecretForm)
 }
 
-// Promise: a right signature in another place, encoding or hash than expected is told.
+// The diagnosis finds a right signature in another place, encoding or hash than expected.
 func TestDiagnoseSignature(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, bodyOnly(), testKey)
@@ -103,7 +103,7 @@ func TestDiagnoseSignature(t *testing.T) {
 		verification.CauseContentOther)
 }
 
-// Promise: what is wrong with the URL is told.
+// The diagnosis says what is wrong with the URL.
 func TestDiagnoseURL(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, declared(sha256Proof("header:X-S", "{url}{body}")), testKey)

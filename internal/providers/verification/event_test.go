@@ -134,7 +134,7 @@ func TestDescribeFallbackIDs(t *testing.T) {
 	}
 }
 
-// Promise: values that are an id together are one only where they can be told apart, headers and values of the body
+// Promise: values that are an id together are one only where they can be distinguished, headers and values of the body
 // alike.
 func TestDescribeJoinedID(t *testing.T) {
 	t.Parallel()
@@ -180,7 +180,7 @@ func TestDescribeControl(t *testing.T) {
 	require.False(t, v.Describe(request("")).Control)
 }
 
-// Promise: a heartbeat is told by its empty list, however it is written, and by nothing else.
+// Promise: a heartbeat is recognised by its empty list, however it is written, and by nothing else.
 func TestDescribeControlEmpty(t *testing.T) {
 	t.Parallel()
 	d := bodyOnly()

@@ -25,8 +25,8 @@ func formed() verification.Declaration {
 	return d
 }
 
-// Promise: fields of a form tell type, id, time and control mark, and a field that stands twice or a body that begins
-// like JSON tells none.
+// Type, id, time and control mark come from fields of a form. A field that occurs twice gives none, and neither does a
+// body that begins like JSON.
 func TestDescribeFormFields(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, formed(), testKey)

@@ -43,8 +43,8 @@ func checkAnswer(t *testing.T, v *verification.Verifier, r *verification.Request
 	}
 }
 
-// Promise: no request whatever makes the engine panic, and none is accepted but those that an independent computation
-// of the signature accepts.
+// No request makes the engine panic, and none is accepted except those that an independent computation of the signature
+// accepts.
 func FuzzVerify(f *testing.F) {
 	good := signedList("msg_1", stamp(0), `{"type":"a.b"}`)
 	f.Add("msg_1", stamp(0), good.Header.Get("webhook-signature"), good.Body, int64(0))
@@ -86,8 +86,8 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// Promise: no declaration whatever makes Compile or Prepare panic, and one that compiles accepts nothing that was not
-// signed with the connection's secret.
+// No declaration makes Compile or Prepare panic, and one that compiles accepts nothing that was not signed with the
+// connection's secret.
 func FuzzCompile(f *testing.F) {
 	all := bodyOnly()
 	all.Body = &verification.BodyRule{FormField: "payload"}

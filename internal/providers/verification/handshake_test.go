@@ -104,8 +104,8 @@ func zoom() verification.Declaration {
 	return d
 }
 
-// Promise: a provider that signs its handshakes is answered only when the signature is right, under the key that
-// signed, and only for values that cannot be an event.
+// A provider that signs its handshakes gets a response only for a right signature, under the key that signed, and only
+// for values that cannot be an event.
 func TestHandshakeVerifyFirst(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, zoom(), testKey, "the newest secret")
@@ -136,7 +136,7 @@ func crc(signed string) verification.Declaration {
 	return d
 }
 
-// Promise: an unsigned challenge is answered under the newest secret.
+// The response to an unsigned challenge uses the newest secret.
 func TestHandshakeHMAC(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, crc("{body}"), "an old secret", testKey)
@@ -146,7 +146,7 @@ func TestHandshakeHMAC(t *testing.T) {
 	requireHandshakeRefused(t, verifier(t, crc("{body}")), get("GET", "crc_token=a"), verification.ReasonSecretMissing)
 }
 
-// Promise: handshakes are no oracle: whatever value a caller has signed for them, no event is accepted under that
+// Promise: handshakes are no oracle: for any value that a caller has signed by them, no event is accepted under that
 // response.
 func TestHandshakeIsNoOracle(t *testing.T) {
 	t.Parallel()
@@ -235,7 +235,7 @@ func TestHandshakeCapture(t *testing.T) {
 	requireNoHandshake(t, v, request(`{"type":"x"}`))
 }
 
-// Promise: the abuse protection of the CloudEvents webhook specification is answered.
+// The service confirms the abuse protection of the CloudEvents webhook specification.
 func TestHandshakeCloudEvents(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, shaking(verification.Handshake{

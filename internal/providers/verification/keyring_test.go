@@ -101,7 +101,7 @@ func bearer(t *testing.T, kid string, after time.Duration) *verification.Request
 }
 
 // Promise: keys are fetched when they are first needed and then kept; a key that is not known makes them be fetched
-// again, at most once a minute whoever asks.
+// again, at most once a minute for all callers.
 func TestKeyringRefresh(t *testing.T) {
 	t.Parallel()
 	p := &provider{response: jwks(t, "k1")}
@@ -120,8 +120,8 @@ func TestKeyringRefresh(t *testing.T) {
 	requireRefused(t, v, bearer(t, "symmetric", 61*time.Second), verification.ReasonSignatureMismatch)
 }
 
-// Promise: while the provider cannot be reached the known keys stay good, and what needs an unknown one is told to come
-// back and not that it is forged.
+// Promise: while the provider cannot be reached the known keys stay good, and a webhook that needs an unknown one is
+// refused as temporary and not as forged.
 func TestKeyringOutage(t *testing.T) {
 	t.Parallel()
 	p := &provider{response: down}
@@ -153,8 +153,8 @@ func TestKeyringWithdrawal(t *testing.T) {
 	})
 }
 
-// Promise: webhooks that need the same keys at once share one fetch, and one that goes away does not end it for the
-// others.
+// Promise: webhooks that need the same keys at the same time share one fetch, and one that goes away does not end it
+// for the others.
 func TestKeyringSingleFlight(t *testing.T) {
 	t.Parallel()
 	release, started := make(chan struct{}), make(chan struct{}, 1)

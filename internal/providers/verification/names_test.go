@@ -41,7 +41,7 @@ func TestVerifyHeaderNames(t *testing.T) {
 	require.Contains(t, refusal.Message, "header Svix-Signature or Webhook-Signature")
 }
 
-// Promise: a header that comes under two of its names at once has no value, because the next reader might take the
+// Promise: a header that comes under two of its names together has no value, because the next reader might take the
 // other one.
 func TestVerifyHeaderNamesOnce(t *testing.T) {
 	t.Parallel()

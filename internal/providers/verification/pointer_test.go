@@ -51,7 +51,7 @@ func TestPointerDepth(t *testing.T) {
 	require.False(t, ok)
 }
 
-// Promise: whatever the document, the scanner finds what encoding/json finds, and accepts nothing that it refuses.
+// In any document the scanner finds what encoding/json finds, and accepts nothing that it refuses.
 func FuzzPointer(f *testing.F) {
 	for _, doc := range []string{
 		`{"a":{"b":[1,2,{"c":"\u00e9\n"}]},"a":[true,false,null]}`, `[]`, `"x"`, `-1.5e+10`, `{"":{"":1}}`, `[1,]`,

@@ -101,9 +101,9 @@ func renderLines(s *workspace, lines []line) *Refusal {
 	return nil
 }
 
-// renderURL renders the URL that the provider called. Beside the body, the body must be such that the border between
-// the two is certain: a JSON object or array begins with a bracket, which no URL before it contains, and no beginning
-// of one is one, so that none can be cut off towards a URL behind it.
+// renderURL renders the URL that the provider called. Where the body is signed too, it must be such that the border
+// between the two is certain: a JSON object or array begins with a bracket, which no URL before it contains, and no
+// beginning of one is one, so that none can be cut off towards a URL behind it.
 func (p *proof) renderURL(s *workspace, part *signedPart) *Refusal {
 	r := s.view.request
 	base := r.PublicURL

@@ -15,8 +15,7 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Promise: a signature in fields divided by a separator is read from its place, and only beside the texts that have to
-// stand there.
+// Promise: a signature in fields divided by a separator is read from its place, and only between the required texts.
 func TestVerifyPath(t *testing.T) {
 	t.Parallel()
 	p := sha256Proof("header:Event-Signature", "{body}")
@@ -138,8 +137,8 @@ func TestKeyedHashExtension(t *testing.T) {
 	require.Equal(t, []string{"signed coherent"}, violationsOfProof(t, sha256Proof("header:X-S", "{secret}{body}")))
 }
 
-// Promise: nor can it be extended where a form is hashed, although the escapes of its fields are text whatever they
-// stand for.
+// Promise: nor can it be extended where a form is hashed, although the escapes of its fields are text regardless of
+// their meaning.
 func TestKeyedHashExtensionOfForm(t *testing.T) {
 	t.Parallel()
 	form := func(body, signature string) *verification.Request {
@@ -164,8 +163,8 @@ func TestKeyedHashExtensionOfForm(t *testing.T) {
 	}
 }
 
-// sha256Padding is what SHA-256 puts behind a message of that many bytes (FIPS 180-4 section 5.1.1). Who knows the hash
-// of the message can go on hashing behind it.
+// sha256Padding is what SHA-256 puts behind a message of that many bytes (FIPS 180-4 section 5.1.1). An attacker who
+// knows the hash of the message can go on hashing behind it.
 func sha256Padding(length int) string {
 	padding := append([]byte{0x80}, make([]byte, (119-length%64)%64)...)
 	return string(binary.BigEndian.AppendUint64(padding, uint64(length)*8))
@@ -233,7 +232,7 @@ func TestTokenOfEveryItem(t *testing.T) {
 	}
 }
 
-// Promise: basic authentication takes exactly the stored user and password, and refuses whatever else the header holds.
+// Promise: basic authentication takes exactly the stored user and password, and refuses every other header.
 func TestBasic(t *testing.T) {
 	t.Parallel()
 	d := declared(verification.Proof{Scheme: "basic"})
@@ -270,7 +269,7 @@ func TestNone(t *testing.T) {
 	require.Equal(t, verification.Result{Scheme: "none"}, result)
 }
 
-// Promise: a field that has no meaning with the scheme is refused, so that nobody believes it works.
+// Promise: a field that has no meaning with the scheme is refused, so that no one believes it works.
 func TestCompileRefusesFieldsOfOtherSchemes(t *testing.T) {
 	t.Parallel()
 	full := sha256Proof("header:X-S", "{body}")

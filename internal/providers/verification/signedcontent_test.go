@@ -111,7 +111,7 @@ func TestURLVariants(t *testing.T) {
 	require.Equal(t, []string{"url_variants coherent"}, violationsOfProof(t, p))
 }
 
-// Promise: with the URL beside the body no bytes can be moved between the two.
+// Promise: with the URL and the body signed no bytes can be moved between the two.
 func TestBorderOfURLAndBody(t *testing.T) {
 	t.Parallel()
 	for _, signed := range []string{"{url}{body}", "{body}{url}"} {
@@ -271,8 +271,8 @@ func TestCompileRefusesBorders(t *testing.T) {
 	}
 }
 
-// Promise: whatever a declaration signs, no other webhook has the same content: changing any byte of the webhook that
-// the template covers refuses it.
+// Promise: for any declaration, no other webhook has the same signed content: changing any byte of the webhook that the
+// template covers refuses it.
 func TestVerifyRefusesEveryFlippedByteOfURLSchemes(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, declared(sha256Proof("header:X-S", "{method}{url}{body}")), testKey)

@@ -23,8 +23,8 @@ func TestVerifyAllocatesNothing(t *testing.T) {
 	require.LessOrEqual(t, testing.AllocsPerRun(200, func() { _, _ = v.Verify(t.Context(), r) }), 1.0)
 }
 
-// Promise: what a stranger posts as a form costs no memory beside its own, however many separators it has, whether its
-// signature is missing or wrong.
+// Promise: a stranger's form costs no memory except its own, however many separators it has, whether its signature is
+// missing or wrong.
 func TestFormOfSeparatorsAllocates(t *testing.T) { //nolint:paralleltest // counts allocations of the process
 	v := verifier(t, formed(), testKey)
 	body := strings.Repeat("&", 1<<20)

@@ -17,7 +17,7 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Promise: whatever is missing, doubled or unreadable is refused, for a reason that names it.
+// Every missing, duplicate or unreadable part is refused, for a reason that names it.
 func TestVerifyRefuses(t *testing.T) {
 	t.Parallel()
 	ts, id, body := stamp(0), "msg_1", `{"type":"a.b"}`
@@ -108,7 +108,7 @@ func TestVerifyTimestampForms(t *testing.T) {
 	}
 }
 
-// Promise: age and skew are limits of their own, inclusive, and only looked at once the signature is right.
+// Promise: age and skew are limits of their own, inclusive, and only checked after the signature.
 func TestVerifyTimestampWindow(t *testing.T) {
 	t.Parallel()
 	d := listed()
@@ -135,7 +135,7 @@ func TestVerifyRotation(t *testing.T) {
 	require.Equal(t, verification.ReasonSecretMissing, verifier(t, listed()).Precheck(r.Header).Reason)
 }
 
-// Promise: a right signature counts wherever it stands in the list and whatever stands beside it.
+// A right signature counts in any place of the list, next to any others.
 func TestVerifyGarbageBesideSignatures(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, listed(), testKey)
@@ -318,7 +318,7 @@ func TestVerifyIgnoresNonCanonicalKeys(t *testing.T) {
 	requireRefused(t, v, r, verification.ReasonSignatureMissing)
 }
 
-// Promise: Precheck refuses what lacks a signature before any body is read.
+// Promise: Precheck refuses a webhook without a signature before any body is read.
 func TestPrecheck(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, bodyOnly(), testKey)
@@ -327,7 +327,7 @@ func TestPrecheck(t *testing.T) {
 	require.Nil(t, v.Precheck(http.Header{"X-Signature": {"sha256=00"}}))
 }
 
-// Promise: no refusal repeats a secret, a right signature or anything that the sender wrote.
+// Promise: no refusal quotes a secret, a right signature or anything that the sender wrote.
 func TestRefusalsTellNothing(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, listed(), testKey)
@@ -376,7 +376,8 @@ func TestVerifyRefusesEveryFlippedBit(t *testing.T) {
 	})
 }
 
-// Promise: one Verifier serves many webhooks at once, with every right one accepted and every wrong one refused.
+// Promise: one Verifier serves many webhooks at the same time, with every right one accepted and every wrong one
+// refused.
 func TestVerifyConcurrently(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, listed(), "old secret", testKey)

@@ -153,8 +153,9 @@ func TestBulkOverManyDeliveries(t *testing.T) {
 	})
 }
 
-// An event goes to a subscription that did not take it before only where its scope, its patterns and its filter take it
-// now, and once: a repeat of the same replay finds the delivery and leaves it. To its receiver it is a replay.
+// An event goes to a subscription that did not receive it before only where its scope, its patterns and its filter
+// match it now, and once: the same replay finds the delivery when it runs again, and leaves it. To its receiver it is a
+// replay.
 func TestBulkToAnotherSubscription(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -206,7 +207,7 @@ func TestBulkToAnotherSubscription(t *testing.T) {
 	})
 }
 
-// Of two replays that make the same delivery at the same time one makes it, and the other is told that something has
+// Of two replays that make the same delivery at the same time one makes it, and the other learns that something has
 // changed and does nothing.
 func TestBulkMakesADeliveryOnce(t *testing.T) {
 	t.Parallel()
@@ -234,8 +235,7 @@ func TestBulkMakesADeliveryOnce(t *testing.T) {
 	})
 }
 
-// A delivery that was started is open until its first try has ended, whatever comes after that, and what became of it
-// is counted once.
+// A started delivery is open until its first attempt has endedand no longer. Its outcome is counted once.
 func TestBulkProgress(t *testing.T) {
 	t.Parallel()
 	key := Key{"e", "s"}

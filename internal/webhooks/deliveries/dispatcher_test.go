@@ -12,12 +12,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// sends stands in for what a dispatcher runs: each try lasts until the test ends it.
+// sends stands in for the senders of a dispatcher: each attempt lasts until the test ends it.
 type sends struct {
 	d *dispatcher
-	// over ends every try, so that a test that fails leaves nothing behind.
+	// over ends every attempt, so that a failed test leaves nothing behind.
 	over chan struct{}
-	// host returns where a subscription's tries go.
+	// host returns the host that a subscription's attempts go to.
 	host func(subscription string) string
 
 	mu      sync.Mutex
@@ -63,7 +63,7 @@ func (s *sends) addAs(t require.TestingT, subscription, event string, generation
 	s.d.enqueue(&job{delivery: Delivery{Key: Key{event, subscription}, Generation: generation, ClaimID: "claim"}})
 }
 
-// finish ends a try as the recorder does, and waits until everything that follows has happened.
+// finish ends an attempt as the recorder does, and waits until everything that follows has happened.
 func (s *sends) finish(x *send) {
 	s.mu.Lock()
 	s.running = slices.DeleteFunc(s.running, func(y *send) bool { return x == y })
@@ -73,7 +73,7 @@ func (s *sends) finish(x *send) {
 	synctest.Wait()
 }
 
-// counts returns the tries under way, by subscription and by host too.
+// counts returns the attempts in progress, by subscription and by host too.
 func (s *sends) counts() (all load, bySubscription, byHost map[string]load) {
 	bySubscription, byHost = map[string]load{}, map[string]load{}
 	for _, x := range s.running {
@@ -94,9 +94,9 @@ type withoutDeadline struct{ *testing.T }
 
 func sharedHost(subscription string) string { return "host-" + subscription[:1] }
 
-// Whatever arrives, is replayed and ends in whatever order, the limits hold, replays have at most half of each, nothing
+// Deliveries arrive, are replayed and end in any order. The limits hold, replays have at most half of each, nothing
 // that could be sent waits, and everything is sent once. Hosts are shared by subscriptions and not known before their
-// first try.
+// first attempt.
 func TestDispatcherLimits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -221,7 +221,7 @@ func TestSubscriptionsTakeTurns(t *testing.T) {
 	})
 }
 
-// Replays give way: what has just arrived goes first, and finds a place beside any number of replays to a receiver that
+// Replays give way: a new delivery goes first, and finds a place next to any number of replays to a receiver that
 // hangs.
 func TestReplaysGiveWay(t *testing.T) {
 	t.Parallel()
@@ -252,7 +252,7 @@ func TestReplaysGiveWay(t *testing.T) {
 	})
 }
 
-// A subscription that moves to another host counts there from its next try on, and there only.
+// A subscription that moves to another host counts there from its next attempt on, and there only.
 func TestSubscriptionMovesToAnotherHost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -296,8 +296,8 @@ func TestPause(t *testing.T) {
 	})
 }
 
-// A stop returns every delivery that waits, once, also one that arrives afterwards and one that a busy host sends back;
-// those under way end by themselves.
+// A stop returns every waiting delivery, once, also one that arrives afterwards and one that a busy host sends back.
+// Those in progress end by themselves.
 func TestStopReturnsWhatWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -380,7 +380,7 @@ func TestRoom(t *testing.T) {
 	require.True(t, d.reserve("a"))
 }
 
-// A delivery can be claimed anew between the commit of its outcome and the moment its place is freed, as by a replay.
+// A delivery can be claimed again between the commit of its outcome and the moment its place is freed, as by a replay.
 // The end of the first lease frees one place and leaves the second lease in memory.
 func TestEndOfALeaseLeavesTheNext(t *testing.T) {
 	t.Parallel()

@@ -15,8 +15,8 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// Promise: a delivery's death is told of, each time; its success is told of if and only if it has died since the last
-// one, however many tries and replays lie between.
+// Each death of a delivery emits an event. Its success emits one if and only if it has died since the last one,
+// regardless of how many attempts and replays lie between.
 func TestWhatIsToldOfADelivery(t *testing.T) {
 	t.Parallel()
 	now, waits := testTime(), []time.Duration{time.Second}
@@ -28,7 +28,7 @@ func TestWhatIsToldOfADelivery(t *testing.T) {
 		if m := (move{from: d, to: next}); m.isEmitted() {
 			told = append(told, next.Status)
 		}
-		// What is stored is what counts.
+		// The stored outcome counts.
 		text, err := encodeFailure(next.LastFailure, "")
 		require.NoError(t, err)
 		next.LastFailure, _, err = DecodeFailure(text)
@@ -74,7 +74,7 @@ func (a *countingEmitter) Deliveries(_ context.Context, ended []Delivery) ([]db.
 	return nil, a.fail
 }
 
-// Promise: an outcome is stored although nothing could be told of it, unless the store itself cannot be reached.
+// Promise: an outcome is stored although no event could be emitted, unless the store itself cannot be reached.
 func TestOutcomesOutliveFailedEvents(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -95,7 +95,7 @@ func TestOutcomesOutliveFailedEvents(t *testing.T) {
 	})
 }
 
-// Promise: no transaction tells of more than it can take, and no result is left out or stored twice.
+// No transaction emits more than it can take, and no result is left out or stored twice.
 func TestPartsOfABatch(t *testing.T) {
 	t.Parallel()
 	var batch []*result

@@ -16,7 +16,7 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// anybody is a principal in the world's environment.
+// anyone is a principal in the world's environment.
 func (w *world) anybody() access.Principal {
 	p := access.System("test")
 	p.Environment = w.env
@@ -35,8 +35,9 @@ func (w *world) statuses(t *testing.T, event string) map[Status]int {
 	return out
 }
 
-// Expunging ends whatever waits, however much it is, and leaves what has ended and what is on the wire; what the try
-// under way leaves open is cancelled with its outcome. It is done and recorded once, in the event's environment only.
+// Expunging ends every waiting delivery, however many there are, and leaves those that have ended and those on the
+// wire. If the attempt in progress leaves its delivery open, the outcome cancels it. It is done and recorded once, in
+// the event's environment only.
 func TestExpunge(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -96,7 +97,7 @@ func TestExpunge(t *testing.T) {
 	})
 }
 
-// result is what a worker hands in after a try of d, which has an hour's schedule.
+// result is a worker's result after an attempt of d, which has an hour's schedule.
 func (w *world) result(d Delivery, o outcome) *result {
 	r := &result{delivery: d, next: d.attempted(o, []time.Duration{time.Hour}, 0.5), attempted: true,
 		attempt: Attempt{ID: id.NewUUID(), EventUUID: d.EventUUID, SubscriptionID: d.SubscriptionID, Generation: d.Generation,
@@ -108,8 +109,8 @@ func (w *world) result(d Delivery, o outcome) *result {
 	return r
 }
 
-// However an expunging meets the outcomes of tries, lost leases and replays of the same event, nothing of it waits to
-// be sent when all is done.
+// However an expunging meets the outcomes of attempts, lost leases and replays of the same event, nothing of it waits
+// to be sent when all is done.
 func TestExpungeRaces(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -137,7 +138,7 @@ func TestExpungeRaces(t *testing.T) {
 			})
 			all.Wait()
 			require.NoError(t, errors.Join(errs...))
-			// A lease whose row somebody else had locked is recovered by the next round.
+			// The next round recovers a lease whose row was locked.
 			_, _, err := w.store.recover(ctx, testTime(), "", func(Key) bool { return false })
 			require.NoError(t, err)
 			for status := range w.statuses(t, event.UUID) {
@@ -147,8 +148,8 @@ func TestExpungeRaces(t *testing.T) {
 	})
 }
 
-// What a worker has held in memory for longer than a moment is looked up again before it is sent, and not sent when
-// there is nothing left of it.
+// A worker that has held a delivery in memory for longer than a moment reads it again before it sends, and does not
+// send when its event was removed.
 func TestExpungedIsNotSent(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

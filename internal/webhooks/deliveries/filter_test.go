@@ -14,8 +14,8 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// A list's filters by subscription, status of the answer and code of the failure find the events that have one delivery
-// for which all of them hold, together with the list's other filters.
+// A list's filters by subscription, status of the response and code of the failure find the events that have one
+// delivery for which all of them hold, together with the list's other filters.
 func TestFilterAgainstDefinition(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

@@ -65,13 +65,13 @@ func (w *world) due(t *testing.T, subscription string) Key {
 	return d.Key
 }
 
-// gated is a receiver that answers its first request only when it is opened, and counts.
+// gated is a receiver that responds to its first request only when it is opened, and counts.
 type gated struct {
 	*httptest.Server
 	gate chan struct{}
-	// open lets the first request be answered.
+	// open lets the first request finish.
 	open func()
-	// arrived counts the requests, active those under way, crowd the most of them at once.
+	// arrived counts the requests, active those in progress, crowd the most of them at the same time.
 	arrived, active, crowd atomic.Int64
 }
 
@@ -95,8 +95,8 @@ func newGated(t *testing.T) *gated {
 	return g
 }
 
-// Draining starts no further try and lets those under way end: what waits is given back unharmed by the stop that
-// follows, for whoever comes next to claim.
+// Draining starts no further attempt and lets those in progress end. The stop that follows releases waiting deliveries
+// unchanged, for the next node to claim.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

@@ -20,8 +20,8 @@ const (
 	wentWrong
 )
 
-// status is the event's status by the table of docs/arch/states.md, over its deliveries and how their last tries ended.
-// It knows nothing of counters.
+// status is the event's status by the table of docs/arch/states.md, over its deliveries and how their last attempts
+// ended. It knows nothing of counters.
 func (m *machine) status(list []Delivery) events.Status {
 	anyIs := func(states ...Status) bool {
 		return slices.ContainsFunc(list, func(d Delivery) bool { return slices.Contains(states, d.Status) })
@@ -83,7 +83,7 @@ func (m *machine) check() {
 	}
 }
 
-// checkStats compares the statistics with the tries on record and with what the model has seen to end.
+// checkStats compares the statistics with the recorded attempts and with the ends that the model has seen.
 func (m *machine) checkStats() {
 	counts := func(query string) map[string]int64 {
 		rows, err := m.s.db.Read().QueryContext(m.t.Context(), query)

@@ -68,9 +68,9 @@ type machine struct {
 	sent map[Key]map[int64]int
 	// expunged holds the events whose payload was removed.
 	expunged map[string]bool
-	// ended counts the deliveries that came to an end that no try tells of.
+	// ended counts the deliveries that came to an end that no attempt records.
 	ended map[Status]int64
-	// last is how the last recorded try of a delivery ended, or its life where its worker was lost for good.
+	// last is how the last recorded attempt of a delivery ended, or its life where its worker was lost permanently.
 	last map[Key]ending
 }
 
@@ -91,7 +91,7 @@ func (m *machine) addSubscription() {
 		30 * time.Second}}
 }
 
-// receive stores an event with a delivery to each living subscription, some of them leased at once as ingest does.
+// receive stores an event with a delivery to each living subscription, some of them leased immediately as ingest does.
 func (m *machine) receive(leaseNow func() bool) {
 	now := m.clock.Now()
 	claim, until := m.s.newLease(now)
@@ -234,7 +234,7 @@ func (m *machine) change(sub string, to func(*subscriptions.Target)) {
 	m.settle()
 }
 
-// settle lets deliveries follow their subscriptions, as the worker does each second.
+// followSubscriptions lets deliveries follow their subscriptions, as the worker does each second.
 func (m *machine) settle() {
 	m.clock.Advance(followInterval)
 	now := m.clock.Now()
@@ -248,7 +248,7 @@ func (m *machine) settle() {
 		case !sub.Enabled && d.Status != Held:
 			m.becomes(k, d.held(now))
 		case sub.Enabled && d.Status == Held:
-			m.becomes(k, d.returned(now)) // fewer are held here than the ramp releases at once
+			m.becomes(k, d.returned(now)) // fewer are held here than the ramp releases at a time
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 func testTime() time.Time { return time.Date(2025, 6, 15, 12, 0, 0, 0, time.UTC) }
 
-// Every answer and every error of the transport becomes the documented outcome.
+// Every response and every error of the transport becomes the documented outcome.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	wait := http.Header{"Retry-After": {"120"}}
@@ -98,8 +98,8 @@ func defaultSchedule() []time.Duration {
 		12 * time.Hour, 24 * time.Hour}
 }
 
-// A delivery that keeps failing is tried once more than its schedule has waits, each within 20 % of the documented one,
-// and then dies. The whole range of the jitter is used.
+// A failing delivery gets one more attempt than its schedule has waits, each within 20 % of the documented one, and
+// then dies. The whole range of the jitter is used.
 func TestScheduleOfFailures(t *testing.T) {
 	t.Parallel()
 	documented := defaultSchedule()
@@ -127,8 +127,8 @@ func TestScheduleOfFailures(t *testing.T) {
 	})
 }
 
-// An empty schedule is one try. A permanent refusal ends any schedule. The receiver's wait counts where it is longer
-// than the schedule's, and only then.
+// An empty schedule is one attempt. A permanent refusal ends any schedule. The receiver's wait counts where it is
+// longer than the schedule's, and only then.
 func TestEndsAndWaits(t *testing.T) {
 	t.Parallel()
 	middle := 0.5
@@ -146,7 +146,7 @@ func TestEndsAndWaits(t *testing.T) {
 	}
 }
 
-// A success keeps what the last failure was, forgets lost leases, and says what the answer was.
+// A success keeps the last failure on record, clears lost leases, and records the response.
 func TestSuccessAfterFailure(t *testing.T) {
 	t.Parallel()
 	status, before := 204, &Failure{Code: "x"}
@@ -158,7 +158,7 @@ func TestSuccessAfterFailure(t *testing.T) {
 		LastHTTPStatus: &status, Due: at, CompletedAt: &at}, d)
 }
 
-// A delivery whose leases end without an outcome is sent again four times and then given up, so that one that kills its
+// A delivery whose leases end without an outcome is sent again four times and then dies, so that one that kills its
 // worker cannot do so for ever.
 func TestFifthLostLeaseIsTheLast(t *testing.T) {
 	t.Parallel()
@@ -186,8 +186,9 @@ func TestEveryStatusIsCounted(t *testing.T) {
 	}
 }
 
-// A held delivery makes its event failed when what it came to last, in whatever generation, was a failure: a replay
-// into a disabled subscription does not hide it. One that had succeeded since, or was never tried, does not.
+// Holding a delivery makes its event failed when the delivery's last outcome, in any generation, was a failure: a
+// replay into a disabled subscription does not hide it. A delivery that had succeeded since, or had no attempt, does
+// not.
 func TestHeldAfterAFailure(t *testing.T) {
 	t.Parallel()
 	attempt := func(d Delivery, f *Failure) Delivery {
@@ -224,8 +225,8 @@ func TestHeldAfterAFailure(t *testing.T) {
 	}
 }
 
-// A delivery that was given up without a recorded try counts as tried, also when it is replayed: its event does not go
-// back to being just received.
+// A delivery that died without a recorded attempt counts as attempted, also when it is replayed: its event does not go
+// back to received.
 func TestGivenUpCountsAsTried(t *testing.T) {
 	t.Parallel()
 	require.EqualValues(t, 1, loseWorker(Delivery{}).counters().Attempted)

@@ -74,8 +74,8 @@ func TestSQLitePlans(t *testing.T) {
 	})
 }
 
-// However long the queue and the history, and whatever the planner knew when the table was empty, PostgreSQL's workers
-// read no table from end to end.
+// However long the queue and the history, and however old the planner's statistics, PostgreSQL's workers read no table
+// from end to end.
 func TestPostgresReadsNoWholeTable(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

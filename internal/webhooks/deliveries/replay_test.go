@@ -23,7 +23,7 @@ func (w *world) pair(t *testing.T) (one, other Delivery) {
 	return one, other
 }
 
-// succeeded returns the result of a try of a leased delivery that a receiver took.
+// succeeded returns the result of a leased delivery's attempt that a receiver accepted.
 func succeeded(d Delivery) *result {
 	r := tried(d)
 	r.next = d.attempted(outcome{At: testTime()}, nil, 0)
@@ -31,9 +31,9 @@ func succeeded(d Delivery) *result {
 	return r
 }
 
-// A failed delivery that is replayed while its subscription is disabled is held, and its event stays failed, because
-// what is held is held after a failed try. One that has succeeded since its failure is held without that, keeps the
-// failure on record, and does not make it the event's last error once more.
+// A failed delivery that is replayed while its subscription is disabled is held, and its event stays failed, because it
+// is held after a failed attempt. One that has succeeded since its failure is held without that, keeps the failure on
+// record, and does not make it the event's last error again.
 func TestReplayIntoADisabledSubscription(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

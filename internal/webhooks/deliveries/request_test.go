@@ -26,8 +26,8 @@ func forwarded() (*events.Event, *Delivery, *subscriptions.Target) {
 	return e, d, &subscriptions.Target{SigningKey: []byte("0123456789abcdef01234567"), Schedule: make([]time.Duration, 2)}
 }
 
-// Any body that is sent verifies with the reference implementation of Standard Webhooks, under the same id, with the
-// time of the try, and no longer once a byte, the id or the time has changed.
+// Any sent body verifies with the reference implementation of Standard Webhooks, under the same id, with the time of
+// the attempt, and no longer once a byte, the id or the time has changed.
 func TestSignatureVerifies(t *testing.T) {
 	t.Parallel()
 	e, d, target := forwarded()
@@ -63,8 +63,8 @@ func TestSignatureIsFresh(t *testing.T) {
 	require.NoError(t, verifier.Verify(body, buildHeaders(target, d, e, "", body, time.Now())))
 }
 
-// Every documented header is there; the number of the try, whether another would follow, and whether it is a replay are
-// told; a subscription's own headers come along and replace none of ours.
+// Every documented header is there. Headers give the number of the attempt, whether another would follow, and whether
+// it is a replay. A subscription's own headers are added and replace none of ours.
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	e, d, target := forwarded()
@@ -121,8 +121,8 @@ func TestBody(t *testing.T) {
 	}
 }
 
-// What is kept of a request and an answer holds no signature, no cookie and none of the subscription's own values, is
-// valid JSON whatever a receiver answers, and is bounded.
+// The stored excerpts of a request and a response hold no signature, no cookie and none of the subscription's own
+// values, are valid JSON for any response, and are bounded.
 func TestStoredHeaders(t *testing.T) {
 	t.Parallel()
 	read := func(text string) map[string]string {
@@ -143,8 +143,8 @@ func TestStoredHeaders(t *testing.T) {
 	require.Equal(t, map[string]string{"b": "b"}, read(large))
 }
 
-// Promise: while a replaced secret signs beside the new one, a receiver with either verifies, the new signature comes
-// first, and the moment the time is over there is one signature again.
+// While a replaced secret signs alongside the new one, a receiver with either verifies, and the new signature comes
+// first. When the replaced one expires, there is one signature again.
 func TestReplacedSecretsSignBeside(t *testing.T) {
 	t.Parallel()
 	e, d, target := forwarded()

@@ -45,8 +45,8 @@ func TestPercentiles(t *testing.T) {
 	require.Zero(t, classOf(time.Microsecond))
 }
 
-// tried stores the outcome of a try of a new delivery to the subscription, made after the wait and lasting so long, and
-// returns the delivery as it then stands.
+// tried stores the outcome of a new delivery's attempt, made after the wait and lasting so long, and returns the
+// delivery as it then stands.
 func (w *world) tried(t *testing.T, sub string, wait, took time.Duration, failure *Failure) Delivery {
 	t.Helper()
 	e, d := w.event(Delivery{Status: Sending, ClaimID: "claim", Due: w.clock.Now().Add(time.Hour)}, sub)
@@ -66,8 +66,8 @@ func (w *world) stats(t *testing.T, sub string, r StatsRequest) Stats {
 	return s
 }
 
-// What happens is counted in the bucket of its time, once, for its own subscription; empty buckets are told too, and
-// what waits is counted as it stands.
+// Events are counted in the bucket of their time, once, for their own subscription. Empty buckets are listed too, and
+// waiting deliveries are counted as they are.
 func TestStats(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

@@ -24,8 +24,7 @@ func (w *world) count(t require.TestingT, width int64, counted tally) {
 	}))
 }
 
-// byHour returns the counts of a subscription by hour, whatever the widths of the rows, and how many rows are by the
-// minute.
+// byHour returns the counts of a subscription by hour, for any widths of the rows, and how many rows are by the minute.
 func (w *world) byHour(t require.TestingT, sub string) (counts map[int64]histogram, minutes int) {
 	counts, err := w.store.stats(w.hard, w.env, sub, clock.FromMillis(0), testTime().Add(1000*time.Hour), time.Hour)
 	require.NoError(t, err)
@@ -125,7 +124,7 @@ func TestJoinStatsRaces(t *testing.T) {
 	})
 }
 
-// Everybody who has statistics is found, also one whose subscription is gone.
+// Every subscription with statistics is found, also a deleted one.
 func TestStatOwners(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

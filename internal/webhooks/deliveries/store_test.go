@@ -28,7 +28,7 @@ func (w *world) one(t *testing.T, d Delivery, subscription string) Delivery {
 	return d
 }
 
-// tried returns the result of a try of a leased delivery that failed for good.
+// tried returns the result of a leased delivery's attempt that failed permanently.
 func tried(d Delivery) *result {
 	o := outcome{At: testTime(), Permanent: true, Failure: &Failure{Code: "x", Message: "y", At: testTime()}}
 	return &result{delivery: d, next: d.attempted(o, nil, 0), attempted: true, attempt: Attempt{ID: id.NewUUID(),
@@ -57,8 +57,8 @@ func TestOneDeliveryPerEventAndSubscription(t *testing.T) {
 	})
 }
 
-// A claim takes what is due longest first, leaves out what it is told to and what is not due yet, and takes nothing
-// twice.
+// A claim takes the delivery that has been due longest first, leaves out excluded ones and those not due yet, and takes
+// nothing twice.
 func TestClaimOrder(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -85,7 +85,7 @@ func TestClaimOrder(t *testing.T) {
 	})
 }
 
-// Several nodes that claim at once share the queue: each delivery goes to one of them.
+// Several nodes that claim at the same time share the queue: each delivery goes to one of them.
 func TestConcurrentClaims(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -132,7 +132,7 @@ func TestConcurrentClaims(t *testing.T) {
 	})
 }
 
-// A lease is renewed by whoever holds it and by nobody else.
+// A lease is renewed only by its holder.
 func TestRenew(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -150,8 +150,8 @@ func TestRenew(t *testing.T) {
 	})
 }
 
-// A batch that was stored although its answer was lost is stored again without a second attempt, a second change or an
-// error, and leaves the others of its batch their outcome.
+// A batch that was stored although its response was lost is stored again without a second attempt, a second change or
+// an error, and does not affect the outcomes of other deliveries.
 func TestOutcomesStoredTwice(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -198,7 +198,7 @@ func TestOutcomeOfALostLease(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, attempts, 1)
 		require.Equal(t, AttemptSuperseded, attempts[0].Outcome)
-		// A lease that was given back without a try leaves no trace at all.
+		// A lease that was released without an attempt leaves no trace.
 		require.NoError(t, w.recorder.storeResults(t.Context(), []*result{{delivery: lost, next: lost.returned(testTime())}}))
 		require.Equal(t, before, w.read(t, lost.Key))
 	})
@@ -319,7 +319,7 @@ func TestHoldAndCancelOfMany(t *testing.T) {
 	})
 }
 
-// The depth of the queue counts what is due and nothing else, and tells the oldest.
+// The depth of the queue counts what is due and nothing else, and reports the oldest.
 func TestDepth(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

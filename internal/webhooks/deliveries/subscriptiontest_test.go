@@ -41,7 +41,7 @@ func TestPlacesOfTests(t *testing.T) {
 	require.Empty(t, places.byEnv)
 }
 
-// Promise: a test without a place is refused before its event is read, and a large request is answered cut and says so.
+// Promise: a test without a place is refused before its event is read, and a large request comes back cut and says so.
 func TestBoundsOfTests(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -61,7 +61,7 @@ func TestBoundsOfTests(t *testing.T) {
 	})
 }
 
-// Promise: what goes to nobody is explained so, whatever the subscription takes.
+// An event that goes to no subscription is explained so, for any patterns of the subscription.
 func TestExplainWhatGoesToNobody(t *testing.T) {
 	t.Parallel()
 	sub := subscriptions.Subscription{EventTypes: []string{"*"}}

@@ -58,9 +58,9 @@ func to(from, target events.Counters) events.Counters {
 	}
 }
 
-// The status that the database computes is StatusOf of the counters, however the changes come: many events at once, one
-// event several times in one statement. The tries are added up, and the last failure, the time of the last change and
-// the time of the first success are kept.
+// The status that the database computes is StatusOf of the counters, however the changes come: many events together,
+// one event several times in one statement. The attempts are added up, and the last failure, the time of the last
+// change and the time of the first success are kept.
 func TestAppliedStatusIsStatusOf(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -128,7 +128,7 @@ func TestApplyKeepsToTheEnvironment(t *testing.T) {
 	})
 }
 
-// What is stored at once has the status of the counters that it is stored with.
+// An event stored with its deliveries has the status of its counters.
 func TestInsertedStatus(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

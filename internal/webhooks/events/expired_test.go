@@ -66,8 +66,8 @@ func expired(t *testing.T, s *events.Remover, env id.Environment, cutoff time.Ti
 	}
 }
 
-// Events that were received at once may be stored in another order: none goes before its time, and those behind one
-// whose time has not come wait for it.
+// Events received at the same time may be stored in another order: none is removed early, and those behind one whose
+// time has not come wait for it.
 func TestOldInAnotherOrder(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -90,7 +90,7 @@ func TestOldInAnotherOrder(t *testing.T) {
 	})
 }
 
-// Events that a wrong clock received in the far future hold up nobody else's removal, however many they are.
+// Events that a wrong clock received in the far future delay no other removal, however many they are.
 func TestOldOfAWrongClock(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -120,7 +120,7 @@ func TestOldOfAWrongClock(t *testing.T) {
 	})
 }
 
-// A sweep goes on where the last one stopped, whoever made it, and keeps to its environment.
+// A sweep continues where the last one stopped, on any node, and keeps to its environment.
 func TestSweepGoesOn(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -147,8 +147,7 @@ func TestSweepGoesOn(t *testing.T) {
 	})
 }
 
-// While keys whose window is over are deleted, whoever claims one gets it or learns who has it: a key that was claimed
-// stays.
+// While expired keys are deleted, a claim gets the key or learns its holder: a claimed key stays.
 func TestSweepKeysRaces(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -203,7 +202,7 @@ func TestSweepKeysRaces(t *testing.T) {
 	})
 }
 
-// A key is found again by the event that holds it, whatever its source.
+// A key is found again by the event that holds it, from any source.
 func TestHashesOfKey(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, [][]byte{events.HashID("body:a:b"), events.HashSignedID("body:a:b")},

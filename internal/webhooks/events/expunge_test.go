@@ -13,8 +13,8 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// A payload is expunged once, in the environment of its event alone, and nothing else of the event goes with it. Who
-// asks gets exactly the expunged among those asked for, however many they are.
+// A payload is expunged once, in the environment of its event alone, and the rest of the event stays. A caller gets
+// exactly the expunged among the requested events, however many they are.
 func TestExpunge(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

@@ -91,8 +91,8 @@ func TestClaimsEndWithTheirTransaction(t *testing.T) {
 	})
 }
 
-// A key that its event gives back is free at once; nobody else can give it back, and its other keys, and the same key
-// of another connection, stay claimed.
+// A key that its event releases is free immediately. No other event can release it, and its other keys, and the same
+// key of another connection, stay claimed.
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -121,8 +121,8 @@ func TestRelease(t *testing.T) {
 	})
 }
 
-// Of those that claim the same keys at the same time, in opposite orders, one wins each key, the others learn who, and
-// nobody waits in a circle: no transaction is tried twice.
+// Of those that claim the same keys at the same time, in opposite orders, one wins each key, the others learn which,
+// and there is no deadlock: no transaction runs twice.
 func TestConcurrentClaims(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

@@ -61,7 +61,7 @@ func storeRandom(ctx context.Context, rt *rapid.T, store testkit.Store, env id.E
 			e.Types = append([]string{e.Type}, rapid.SliceOfN(rapid.SampledFrom(types()), 0, 2).Draw(rt, "types")...)
 		}
 		if rapid.Bool().Draw(rt, "duplicate") {
-			// It repeats an event that has its key, as duplicates do.
+			// It is a duplicate of the event that has its key.
 			if o := slices.IndexFunc(list[:i], func(o events.NewEvent) bool {
 				return o.DuplicateOf == nil && o.IdempotencyKey == e.IdempotencyKey
 			}); o >= 0 {
@@ -147,7 +147,7 @@ func fits(t require.TestingT, f events.Filter, e events.Event) bool {
 		(f.ReceivedBefore == nil || e.ReceivedAt.Before(*f.ReceivedBefore))
 }
 
-// Whatever filters are combined, a list holds exactly the events that fit, and walking its pages shows each once,
+// With any combination of filters, a list holds exactly the events that fit, and walking its pages shows each once,
 // newest or oldest first. Another environment sees none of them.
 func TestListAgainstDefinition(t *testing.T) {
 	t.Parallel()
@@ -193,7 +193,7 @@ func walk(ctx context.Context, rt *rapid.T, s *events.Store, env id.Environment,
 	}
 }
 
-// What was stored is what is read, to the last byte and field.
+// A read returns the stored event to the last byte and field.
 func TestReadBack(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -282,7 +282,7 @@ func TestReceivedBoundsUUIDs(t *testing.T) {
 			scanned, err := s.Next(t.Context(), access.Whole(env), events.Scan{Filter: f, Window: 10}, "", 10)
 			require.NoError(t, err)
 			require.Len(t, scanned.Events, len(found))
-			// What is at another time is no part of a window.
+			// An event of another time is no part of a window.
 			scanned, err = s.Next(t.Context(), access.Whole(env), events.Scan{Filter: f, Window: len(found) + 1}, "", 10)
 			require.NoError(t, err)
 			require.True(t, scanned.End)

@@ -38,8 +38,8 @@ func logged(ctx context.Context, t require.TestingT, d *db.DB, env id.Environmen
 	run(ctx, t, d, log.Statement())
 }
 
-// What is stored and changed is in the log with it: one record for a transaction and environment, which names what was
-// received, then the tries, then the events that changed.
+// The log is written with the change: one record for a transaction and environment, which names the received events,
+// then the attempts, then the events that changed.
 func TestLogTellsWhatChanged(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -148,8 +148,8 @@ func TestPositionsFollowCommits(t *testing.T) {
 	require.Equal(t, at(1), all[1].At)
 }
 
-// Whoever reads on from the last position sees every record once, and no effect before its cause, while many write and
-// several give positions.
+// A reader that continues from the last position sees every record once, and no effect before its cause, while many
+// write and several give positions.
 func TestTailSeesEachRecordOnce(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -207,8 +207,8 @@ func TestTailSeesEachRecordOnce(t *testing.T) {
 	})
 }
 
-// A record stays as long as whoever stopped there has not missed too much: more than LogMessages, or something from
-// more than LogAge ago. The newest always stays, and what one environment has does not count for another.
+// A record stays as long as a reader that stopped there has not missed too much: more than LogMessages, or a record
+// from more than LogAge ago. The newest always stays, and one environment's records do not count for another.
 func TestTrimLog(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

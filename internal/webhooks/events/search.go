@@ -137,7 +137,8 @@ func (s *Store) holders(ctx context.Context, env id.Environment, keys []string) 
 // typesWith returns the environment's types that begin with a text. It steps through the index from one to the next.
 // More than maxSearchTypes are a validation error.
 func (s *Store) typesWith(ctx context.Context, env id.Environment, prefix string) ([]string, error) {
-	// PostgreSQL's operators that compare bytes, as the index does, whatever the collation. SQLite compares so by itself.
+	// PostgreSQL's operators that compare bytes, as the index does, regardless of the collation. SQLite compares so by
+	// itself.
 	from, over, below, order := ">=", ">", "<", ""
 	if s.db.Engine() == db.Postgres {
 		from, over, below, order = "~>=~", "~>~", "~<~", " USING ~<~"

@@ -19,7 +19,7 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// keyed stores an event with a key from a source, claimed as ingest claims it, unless the event repeats another.
+// keyed stores an event with a key from a source, claimed as ingest claims it, unless the event is a duplicate.
 func keyed(t *testing.T, store testkit.Store, env id.Environment, connection, source, key, eventType string,
 	repeats *events.Event) events.Event {
 	t.Helper()
@@ -59,8 +59,8 @@ func found(t *testing.T, s *events.Store, env id.Environment, f events.Filter) [
 	}
 }
 
-// A key finds its event and the repeats of it, whatever the source of the key, on whatever connections, and nothing of
-// another environment.
+// A key finds its event and the duplicates of it, for any source of the key, on any connections, and nothing of another
+// environment.
 func TestSearchByKey(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -157,8 +157,7 @@ func TestSearchMustSelect(t *testing.T) {
 	})
 }
 
-// The types that a prefix selects are those that begin with it, byte for byte, whatever follows and whatever the
-// locale.
+// The types that a prefix selects are those that begin with it, byte for byte, in any locale.
 func TestSearchByType(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -193,7 +192,8 @@ func TestSearchByType(t *testing.T) {
 	})
 }
 
-// What a search reads follows what it finds and not the history: no table from end to end, and few rows by index.
+// The rows that a search reads grow with its result and not with the history: no table from end to end, and few rows by
+// index.
 func TestSearchReadsLittle(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

@@ -78,7 +78,7 @@ func fresh(e events.Event) events.Event {
 	return e
 }
 
-// matchesType is the definition that a list's filter by type is held to: what a subscription's pattern matches.
+// matchesType defines a list's filter by type: an event matches as it does for a subscription's pattern.
 func matchesType(t require.TestingT, pattern, eventType string) bool {
 	if !strings.Contains(pattern, "*") {
 		return eventType == pattern

@@ -45,8 +45,8 @@ func drawPattern(rt *rapid.T, types []string) string {
 	}).Draw(rt, "pattern")
 }
 
-// A list filters by type as subscriptions do: whatever types are stored and patterns asked for, it holds the events
-// that the patterns' own matcher accepts, and no page leaves one out.
+// A list filters by type as subscriptions do: for any stored types and requested patterns it holds the events that the
+// patterns' own matcher accepts, and no page leaves one out.
 func TestTypesAgainstTheMatcher(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

@@ -60,7 +60,7 @@ func TestCredentialEnds(t *testing.T) {
 	})
 }
 
-// While nobody can tell whether a credential still holds, its streams go on for half a minute, and no longer.
+// While a credential cannot be checked, its streams continue for half a minute, and no longer.
 func TestCredentialCannotBeChecked(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, clk *clock.Manual) {

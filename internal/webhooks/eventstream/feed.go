@@ -58,7 +58,7 @@ func (f *feed) add(chunks []*chunk, now time.Time) int {
 	for _, c := range chunks {
 		f.last, f.guard = c.record, c.record.Position
 		if len(c.messages) == 0 {
-			continue // what it told of is gone, or told by a later one
+			continue // its event is gone, or a later record covers it
 		}
 		c.added = now
 		f.chunks = append(f.chunks, c)
@@ -141,7 +141,7 @@ func (f *feed) wake() {
 }
 
 // indexAfter returns the index of the first chunk whose record is behind a position; ok is false where the feed does
-// not tell everything after it.
+// not hold everything after it.
 func (f *feed) indexAfter(position int64) (index int64, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -21,7 +21,7 @@ func chunkOf(position int64, messages, size int, at time.Time) *chunk {
 	return c
 }
 
-// A feed stays within its bounds whatever is added, keeps the newest, counts what it holds, and serves a reader either
+// A feed stays within its bounds with any additions, keeps the newest, counts what it holds, and serves a reader either
 // all that follows its place or nothing.
 func TestFeedIsBounded(t *testing.T) {
 	t.Parallel()
@@ -153,7 +153,7 @@ func TestBreakOff(t *testing.T) {
 		require.True(w.t, closing.Reconnect)
 		w.received(w.event(other))
 		quiet.until("an event", func() bool { return len(quiet.uuids(w.t)) == 1 })
-		// Who comes back is fed from where it stands, also while the hub is behind.
+		// A reader that comes back continues from its position, also while the hub is behind.
 		uuid := w.one()
 		again := w.connect(n, loud.client, Request{View: access.Whole(w.env)})
 		again.until("what was missed", func() bool { return len(again.uuids(w.t)) == 1 })

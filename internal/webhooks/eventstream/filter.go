@@ -14,7 +14,7 @@ import (
 // filter is a list's filter, prepared for matching messages. A property test compares it with events.Store.List.
 type filter struct {
 	events.Filter
-	// bound holds the connections that the reader may see, whatever the filter asks for.
+	// bound holds the connections that the reader may see, regardless of the filter.
 	bound access.Bound
 	// patterns are the types of the filter with a wildcard, exact those without.
 	patterns []subscriptions.Pattern

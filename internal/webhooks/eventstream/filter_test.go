@@ -177,7 +177,7 @@ func TestFilterKnowsEveryField(t *testing.T) {
 		"Types"}, names)
 }
 
-// A try is asked itself: whoever follows one subscription does not hear of the tries of another.
+// The filter applies to attempts themselves: a reader of one subscription does not see the attempts of another.
 func TestFilterAsksTries(t *testing.T) {
 	t.Parallel()
 	failed := &deliveries.Attempt{SubscriptionID: "sub_1", HTTPStatus: new(503), ErrorCode: new("unexpected_status")}

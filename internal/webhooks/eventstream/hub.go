@@ -154,8 +154,8 @@ func (s *Service) fed(env id.Environment) bool {
 	return s.feeds[feedKey{env, false}] != nil || s.feeds[feedKey{env, true}] != nil
 }
 
-// offer adds what is loaded to all feeds at once and moves the head on; or, where something has yet to be loaded for a
-// feed, returns that feed and does nothing else. A feed that is made meanwhile begins at the old head.
+// offer adds the loaded records to all feeds together and moves the head forward. Where a feed needs more loaded first,
+// it returns that feed and does nothing else. A feed that is created meanwhile begins at the old head.
 func (s *Service) offer(head, next int64, loaded map[feedKey][]*chunk) (missing []*feed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// A reader who takes what it is sent drop by drop does not keep in memory what its feed has dropped: it is told that it
-// lagged in the middle of a record, and comes back there.
+// A slow reader does not keep in memory what its feed has dropped: its stream ends as lagged in the middle of a record,
+// and it comes back there.
 func TestDripReader(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, _ *clock.Manual) {
@@ -42,7 +42,7 @@ func TestDripReader(t *testing.T) {
 	})
 }
 
-// What a reader takes from a feed at a time is bounded in bytes too, but for a single record.
+// The bytes that a reader takes from a feed at a time are bounded too, except for a single record.
 func TestTakenAtATime(t *testing.T) {
 	t.Parallel()
 	f := newFeed(feedKey{}, 0, 0, began())

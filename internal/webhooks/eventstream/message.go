@@ -59,7 +59,7 @@ func (m *message) encode(d digest, data func(Message) ([]byte, error)) ([]byte, 
 // deliverySize is about what one delivery of an event takes, in bytes.
 const deliverySize = 512
 
-// messageOverhead is what a message takes beside the texts of its event, in bytes.
+// messageOverhead is the size of a message in addition to the texts of its event, in bytes.
 const messageOverhead = 1280
 
 // size estimates what the message takes in memory, its form on the wire included.

@@ -21,7 +21,7 @@ import (
 
 // plan is one course of events: who writes what and how, which connections break when, and what happens to the nodes.
 type plan struct {
-	// writers hold, for each transaction of a writer, how many events it stores; each is tried once in the next.
+	// writers hold, for each transaction of a writer, how many events it stores; each gets one attempt in the next.
 	writers [][]int
 	// breaks hold, for each reader, after how many bytes its connections break, one after the other. The last one holds.
 	breaks [][]int
@@ -44,14 +44,14 @@ func drawPlan(t *rapid.T) plan {
 	return p
 }
 
-// course is a plan under way.
+// course is a plan in progress.
 type course struct {
 	*world
 	plan
 	t    *rapid.T
 	env  id.Environment
 	done atomic.Int64
-	// expected are the events and tries by provider.
+	// expected are the events and attempts by provider.
 	mu       sync.Mutex
 	expected map[string][]string
 	last     map[string]int64
@@ -68,7 +68,7 @@ func (c *course) note(err error) bool {
 	return err != nil
 }
 
-// write is one writer: events in one transaction, their tries in the next.
+// write is one writer: events in one transaction, their attempts in the next.
 func (c *course) write(number int, sizes []int) {
 	for n, size := range sizes {
 		provider := []string{"github", "stripe"}[(number+n)%2]
@@ -114,9 +114,9 @@ func (c *course) follow(number int, cl *client, complete func() bool) {
 	}
 }
 
-// Whatever breaks, every reader is told of each event that was received and of each try once, and in the end how each
-// event stands: with several writers and two nodes on one database, readers that drop in the middle of a message and
-// come back elsewhere, and nodes that are replaced meanwhile.
+// Through every failure, each reader gets each received event and each attempt once, and in the end the state of each
+// event: with several writers and two nodes on one database, readers that drop in the middle of a message and come back
+// elsewhere, and nodes that are replaced meanwhile.
 func TestEachThingOnce(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -167,7 +167,7 @@ func (c *course) play() {
 	reading.Go(func() { c.restart() })
 	writing.Wait()
 	close(written)
-	// A reader that has everything waits for more: somebody must look.
+	// A reader that has everything waits for more: some process must look for it.
 	again := time.NewTicker(time.Millisecond)
 	defer again.Stop()
 	for ctx.Err() == nil && c.fault.Load() == nil && c.incomplete(clients) {
@@ -248,7 +248,7 @@ func (c *course) missing(number int, cl *client) string {
 	return ""
 }
 
-// check requires that the reader got everything once, tries after their events, and nothing else.
+// check requires that the reader got everything once, attempts after their events, and nothing else.
 func (c *course) check(number int, cl *client) {
 	seen := map[string]int{}
 	for _, m := range cl.messages() {

@@ -19,7 +19,7 @@ const (
 	pieceBytes = 32 << 10
 	// nodeTurnBytes is what all readers of the node may be sent in one tickInterval, each as much as the others, but for
 	// the least and the most of one reader: about 60 MB a second. It keeps readers from taking the processor and the
-	// network from the events; who cannot keep up with that share is told so.
+	// network from the events; a reader that cannot keep up with that share is ended as lagged.
 	nodeTurnBytes                 = 3 << 20
 	leastTurnBytes, mostTurnBytes = 16 << 10, 512 << 10
 )
@@ -49,7 +49,7 @@ type Reader struct {
 	feed *feed
 	gone bool
 
-	// What follows belongs to Serve.
+	// Only Serve uses the following fields.
 	sink  Sink
 	place Place
 	next  int64
@@ -150,9 +150,9 @@ func (r *Reader) write(blocks ...[]byte) *ending {
 	return nil
 }
 
-// wait returns when changed is closed, at once where it is nil. beaten says that it is time for a heartbeat.
+// wait returns when changed is closed, immediately where it is nil. beaten says that it is time for a heartbeat.
 func (r *Reader) wait(ctx context.Context, changed <-chan struct{}, beat <-chan time.Time) (beaten bool, e *ending) {
-	// What ends the stream goes before what goes on.
+	// The reason to end the stream comes before further messages.
 	if e := r.over(ctx); e != nil {
 		return false, e
 	}

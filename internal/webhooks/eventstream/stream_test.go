@@ -30,7 +30,7 @@ func each(t *testing.T, fn func(w *world, clk *clock.Manual)) {
 	})
 }
 
-// A reader begins now, hears of what is received and tried after that, and of nothing in another environment.
+// A reader begins now, gets events received and attempts made after that, and nothing of another environment.
 func TestReaderHearsOfItsEnvironment(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, _ *clock.Manual) {
@@ -115,9 +115,9 @@ func (w *world) gapOf(n *node, text string) *Gap {
 	return gap
 }
 
-// Where what a reader has missed is gone, it is told between which times, and goes on from now: after more than an
-// hour, after more than 10,000 messages, and from a place that the log does not have, forged or lost in the restoration
-// of a backup.
+// Where a reader's missed records are gone, it learns the time span of the loss and continues from now: after more than
+// an hour, after more than 10,000 messages, and from a position that the log does not have, forged or lost in the
+// restoration of a backup.
 func TestGaps(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, clk *clock.Manual) {
@@ -140,7 +140,7 @@ func TestGaps(t *testing.T) {
 		require.Equal(w.t, GapTooOld, w.gapOf(n, text(never)).Reason, "what came first may be gone")
 
 		begun := head()
-		w.padded(events.LogMessages - 4) // with an event, a try and a change of its own
+		w.padded(events.LogMessages - 4) // with an event, an attempt and a change of its own
 		require.Nil(w.t, w.gapOf(n, text(begun)))
 		w.one()
 		w.one()
@@ -179,7 +179,7 @@ func TestPlaceInTheMiddle(t *testing.T) {
 	})
 }
 
-// A reader who comes back far behind catches up from the database, beside readers who are up to date, and gets each
+// A reader who comes back far behind catches up from the database, alongside readers who are up to date, and gets each
 // message once.
 func TestCatchUp(t *testing.T) {
 	t.Parallel()
@@ -215,8 +215,8 @@ func TestCatchUp(t *testing.T) {
 	})
 }
 
-// A reader who comes back after some minutes, to a node that feeds nobody else in its environment, gets what it has
-// missed, however old that is: nothing of it is dropped before it is read. How long it waited is no delay of the
+// A reader that comes back after some minutes, to a node that feeds no one else in its environment, gets everything
+// that it has missed, however old: nothing is dropped before it is read. Its absence does not count as delay of the
 // stream.
 func TestComesBackAfterMinutes(t *testing.T) {
 	t.Parallel()
@@ -239,8 +239,8 @@ func TestComesBackAfterMinutes(t *testing.T) {
 	})
 }
 
-// A reader who does not take what is sent is told that it lagged and is let go, and neither fills the memory nor holds
-// up the others. It comes back where it was.
+// A reader that does not take its messages is ended as lagged. It neither fills the memory nor delays the others. It
+// comes back at its position.
 func TestStallingReader(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, _ *clock.Manual) {
@@ -280,7 +280,7 @@ func TestStallingReader(t *testing.T) {
 	})
 }
 
-// Nobody is fed over a cut: where the log was cut before a feed had read it, its readers are told that they lagged.
+// No feed skips a gap: where the log was cut before a feed had read it, its readers are ended as lagged.
 func TestCutUnderTheFeed(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, clk *clock.Manual) {
@@ -288,8 +288,8 @@ func TestCutUnderTheFeed(t *testing.T) {
 		s := w.open(n)
 		w.one()
 		s.until("an event", func() bool { return len(s.uuids(w.t)) == 1 })
-		// While the hub sleeps, more happens than the log keeps. Where it was not asleep yet, it has read all of it, and that
-		// is tried again.
+		// While the hub sleeps, more happens than the log keeps. Where it was not asleep yet, it has read all of it, and the
+		// test runs again.
 		var read []string
 		for range 20 {
 			read = append(read, w.one())
@@ -310,8 +310,8 @@ func TestCutUnderTheFeed(t *testing.T) {
 	})
 }
 
-// A stream ends after about half an hour, and when the server stops; both are told, and both leave an id to come back
-// with.
+// A stream ends after about half an hour, and when the server stops; the reader learns both, and both leave an id to
+// come back with.
 func TestEndings(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, clk *clock.Manual) {
@@ -392,7 +392,7 @@ func TestFilterOverDeliveries(t *testing.T) {
 	})
 }
 
-// A store that does not answer ends nobody's stream: it goes on when the store is back.
+// A store that does not respond ends no stream: it continues when the store is back.
 func TestStoreComesBack(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, _ *clock.Manual) {
@@ -411,7 +411,7 @@ func TestStoreComesBack(t *testing.T) {
 	})
 }
 
-// What is written at a time is bounded, and whole blocks.
+// A write is bounded and consists of whole blocks.
 func TestPieces(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, _ *clock.Manual) {

@@ -33,7 +33,7 @@ func TestPlaceText(t *testing.T) {
 	})
 }
 
-// What is no id is refused, and never makes a place that cannot be.
+// An invalid id is refused, and never makes an impossible position.
 func FuzzParsePlace(f *testing.F) {
 	const env = id.Environment("env_06dyxk8z3pk6n5q1v7wc4t2m9r")
 	d := digestOf(env)

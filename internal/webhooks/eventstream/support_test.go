@@ -26,7 +26,7 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// longest is how long a test waits for what must come. Only a fault makes it wait so long.
+// longest is how long a test waits for what must come. Only a defect makes it wait so long.
 const longest = await.Limit
 
 func began() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 890_000_000, time.UTC) }
@@ -112,7 +112,7 @@ func (n *node) delays(t require.TestingT) uint64 {
 	return uint64(testkit.Metric(t, n.Module().Metrics, "sallyport_stream_delay_seconds"))
 }
 
-// data is what the tests' messages tell.
+// data is the data of the tests' messages.
 type data struct {
 	Event    string
 	Status   events.Status
@@ -158,7 +158,7 @@ func (w *world) received(list ...events.NewEvent) []string {
 // one stores one event.
 func (w *world) one() string { return w.received(w.event(w.env))[0] }
 
-// tried returns the statements that record a try of an event, as deliveries does.
+// tried returns the statements that record an attempt of an event, as deliveries does.
 func (w *world) tried(env id.Environment, eventUUID string) (try string, list []db.Statement) {
 	try = id.NewUUID()
 	log := events.Log{At: w.clock.Now()}
@@ -173,7 +173,7 @@ func (w *world) tried(env id.Environment, eventUUID string) (try string, list []
 	return try, []db.Statement{{Rows: insert, Args: []any{try, eventUUID, "sub", string(env)}}, change, log.Statement()}
 }
 
-// padded logs n messages of the environment that tell of one and the same try.
+// padded logs n messages of the environment about one attempt.
 func (w *world) padded(n int) {
 	uuid := w.one()
 	try, list := w.tried(w.env, uuid)
@@ -181,7 +181,7 @@ func (w *world) padded(n int) {
 	w.repeated(n, uuid, try)
 }
 
-// repeated logs n messages of the environment that tell of the try of an event.
+// sameAttempts logs n messages of the environment about the attempt of an event.
 func (w *world) repeated(n int, uuid, try string) {
 	for n > 0 {
 		log := events.Log{At: w.clock.Now()}
@@ -315,7 +315,7 @@ func (c *client) of(t require.TestingT, kind Kind) (list []data) {
 	return list
 }
 
-// uuids returns the events that were told as received.
+// uuids returns the events that were reported as received.
 func (c *client) uuids(t require.TestingT) (list []string) {
 	for _, d := range c.of(t, EventReceived) {
 		list = append(list, d.Event)
@@ -378,7 +378,7 @@ func waitFor(t require.TestingT, what string, manual *clock.Manual, condition fu
 	}
 }
 
-// over waits for the end of the stream and returns the reason that was told.
+// over waits for the end of the stream and returns the reported reason.
 func (s *session) over() (event string, closing Closing) {
 	done := make(chan error, 1)
 	s.until("the stream to end", func() bool {

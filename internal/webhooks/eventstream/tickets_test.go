@@ -49,7 +49,7 @@ func TestTicket(t *testing.T) {
 	})
 }
 
-// A ticket works once and for a minute. Whatever is wrong with it, the answer is that of any bad credential.
+// A ticket works once and for a minute. A wrong one gets the response of any bad credential.
 func TestTicketIsRefused(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, clk *clock.Manual) {
@@ -72,7 +72,7 @@ func TestTicketIsRefused(t *testing.T) {
 			late + "0", "tkt_\x00"} {
 			refuse(ticket)
 		}
-		// Who has lost the right since gets nothing, and the ticket is gone.
+		// A user who has lost the right since gets nothing, and the ticket is gone.
 		for _, reason := range []error{unauthorized(), apperr.NotFound("environment")} {
 			lost := fresh()
 			w.who.fail(reason)
@@ -111,7 +111,7 @@ func TestTicketWorksOnce(t *testing.T) {
 	})
 }
 
-// Nobody can fill the table with tickets, and old ones make room.
+// No one can fill the table with tickets, and old ones make room.
 func TestTicketsAreBounded(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, clk *clock.Manual) {
@@ -136,8 +136,7 @@ func TestTicketsAreBounded(t *testing.T) {
 	})
 }
 
-// Tickets that somebody makes up are refused while the database has a writer: they wait for none, and so keep none
-// waiting.
+// Made-up tickets are refused while the database has a writer: they wait for none, and so keep no one waiting.
 func TestMadeUpTicketsTakeNoWriter(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, _ *clock.Manual) {

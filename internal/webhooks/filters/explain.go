@@ -9,8 +9,8 @@ import (
 	"cel.dev/cel-go/common"
 )
 
-// explain describes CEL's errors in plain words. CEL's own texts repeat parts of the filter, which may contain a
-// secret, and require knowledge of its grammar.
+// explain describes CEL's errors in plain words. CEL's own texts quote parts of the filter, which may contain a secret,
+// and require knowledge of its grammar.
 func explain(found []*common.Error) []Violation {
 	slices.SortStableFunc(found, func(a, b *common.Error) int {
 		return cmp.Or(cmp.Compare(a.Location.Line(), b.Location.Line()), cmp.Compare(a.Location.Column(),
@@ -19,7 +19,7 @@ func explain(found []*common.Error) []Violation {
 	var violations []Violation
 	for _, e := range found {
 		if strings.HasPrefix(e.Message, "error recovery") && len(found) > 1 {
-			continue // the parser has given up after what it has told already
+			continue // the parser has stopped after the errors that it reported
 		}
 		rule, message := words(e.Message)
 		if rule == ruleSyntax && len(violations) > 0 {

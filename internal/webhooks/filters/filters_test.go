@@ -31,7 +31,7 @@ func eval(t *testing.T, text string, e *filters.Event) filters.Result {
 	return filters.New(text).Eval(e)
 }
 
-// What a filter can ask, and what it is answered, is as docs/reference/filters.md says.
+// Filters and their results are as docs/reference/filters.md says.
 func TestEval(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
@@ -61,7 +61,7 @@ func TestEval(t *testing.T) {
 		`event.body.huge > 18446744073709551614.0 || event.body.huge == 18446744073709551616.0`: true,
 		`event.body.e == 100 && type(event.body.e) == double && type(event.body.number) == int`: true,
 		`event.body["null"] == null && has(event.body.no) && event.body.no == false`:            true,
-		// What is missing on one side of || or && does not matter where the other side decides.
+		// A missing value on one side of || or && does not matter where the other side decides.
 		`event.body.nothing == 1 || event.body.number == 7`:              true,
 		`event.body.nothing == 1 && event.body.number == 8`:              false,
 		`event.body.?issue.?user.?name.orValue("") == ""`:                true,
@@ -77,7 +77,7 @@ func TestEval(t *testing.T) {
 	}
 }
 
-// An evaluation that fails does not match, whatever stands around it, and says why and where.
+// An evaluation that fails does not match, regardless of the expression around it, and the error says why and where.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]filters.Failure{
@@ -101,7 +101,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A body that is not JSON is absent: asking whether it is there is answered, and reading it fails.
+// A body that is not JSON is absent: testing for it succeeds, and reading it fails.
 func TestBodyThatIsNotJSON(t *testing.T) {
 	t.Parallel()
 	e := &filters.Event{Type: "a"}
@@ -113,8 +113,7 @@ func TestBodyThatIsNotJSON(t *testing.T) {
 		Message: "line 1, column 11: the event's body is not JSON"}, r.Failure)
 }
 
-// A payload that is no longer kept fails whatever reads it, so that nothing is said about an event that is not known to
-// be so.
+// A payload that is no longer kept fails every filter that reads it, so that no result is guessed.
 func TestExpiredPayload(t *testing.T) {
 	t.Parallel()
 	e := &filters.Event{Type: "a", Expired: true}
@@ -137,7 +136,7 @@ func TestFilterOfAnotherRelease(t *testing.T) {
 	require.Equal(t, filters.CodeInvalid, r.Failure.Code)
 }
 
-// Whatever somebody writes and somebody else sends, an evaluation ends at its bounds, and ends as a failure.
+// For any filter and any body, an evaluation ends at its bounds, and ends as an error.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	list := "[" + strings.TrimSuffix(strings.Repeat("1,", 90_000), ",") + "]"
@@ -201,7 +200,7 @@ func TestFiltersDoNotDependOnEachOther(t *testing.T) {
 	}
 }
 
-// Everything wrong with a filter is told at once, with its place, in words that repeat none of it.
+// All errors of a filter are reported together, with their places, in words that quote none of it.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]string{

@@ -58,8 +58,8 @@ func (d *document) begin() {
 	d.values, d.scanned, d.failed = maxValues, maxScanned, nil
 }
 
-// value is one JSON value as it stands in the body. What it is to CEL is found out when it is first asked for, and of
-// its members only that they are there.
+// value is one JSON value as it is in the body. Its CEL value is computed when it is first used, and that of its
+// members only when they are.
 type value struct {
 	document *document
 	raw      []byte

@@ -56,7 +56,7 @@ func sameJSON(t *testing.T, want any, got ref.Val) {
 	}
 }
 
-// A filter sees every JSON document as encoding/json does, whatever its blanks, escapes and nesting.
+// A filter sees every JSON document as encoding/json does, with any blanks, escapes and nesting.
 func FuzzJSON(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `[]`, ` [ ] `, `""`, `"\\"`, `"\\\""`, `["\\","\"",",]}"]`,

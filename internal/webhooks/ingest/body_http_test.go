@@ -50,7 +50,7 @@ func serve(t *testing.T, handler http.HandlerFunc) (dial func() net.Conn) {
 	t.Cleanup(func() {
 		require.NoError(t, srv.Close())
 		require.ErrorIs(t, <-served, http.ErrServerClosed)
-		<-time.After(time.Second) // in which the server lets its last answer reach the sender
+		<-time.After(time.Second) // in which the server lets its last response reach the sender
 	})
 	return func() net.Conn {
 		client, server := net.Pipe()
@@ -60,7 +60,7 @@ func serve(t *testing.T, handler http.HandlerFunc) (dial func() net.Conn) {
 	}
 }
 
-// reading is a handler that reads the body, does what comes then, and answers with the status and how much came.
+// reading is a handler that reads the body, calls a function, and responds with the status and the number of bytes.
 func reading(b *bodyReader, then func(ctx context.Context) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, memory, err := b.read(&Request{HTTP: r, Deadlines: http.NewResponseController(w)}, largest)
@@ -82,8 +82,8 @@ func reading(b *bodyReader, then func(ctx context.Context) error) http.HandlerFu
 
 func nothing(context.Context) error { return nil }
 
-// Over a real connection, a body whose first 256 KiB do not come is given up after ten seconds, whatever was announced,
-// and one whose rest does not come a minute after them. The sender is told, and memory and disk are free again.
+// Over a real connection, a body is dropped when its first 256 KiB do not arrive within ten seconds, for any announced
+// length, or the rest within a minute after them. The sender gets a response, and memory and disk are free again.
 func TestSlowSenders(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -76,8 +76,8 @@ func TestSmallBodyCostsOneAllocationAndNoLock(t *testing.T) {
 	}
 }
 
-// Every body within its limit arrives whole, whatever its size, however it is announced and cut up on the way; one
-// beyond it is refused, never cut short. What it held is given back, and nothing stays on the disk.
+// Every body within its limit arrives whole, for any size, announcement and fragmentation. A larger one is refused,
+// never cut short. Its memory is released, and nothing stays on the disk.
 func TestBodiesArriveWhole(t *testing.T) {
 	t.Parallel()
 	b := newTestReader(t)
@@ -117,7 +117,7 @@ func TestBodiesArriveWhole(t *testing.T) {
 	})
 }
 
-// pieces reads at most so many bytes at once.
+// pieces reads at most so many bytes at a time.
 type pieces struct {
 	r    io.Reader
 	most int
@@ -126,8 +126,8 @@ type pieces struct {
 // Read reads a piece.
 func (p *pieces) Read(b []byte) (int, error) { return p.r.Read(b[:min(len(b), p.most)]) }
 
-// What a sender announces costs the others nothing; memory is charged for the buffer that the bytes so far need, and
-// once there are more than are kept in memory, for the piece on its way to the file.
+// A sender's announcement costs the others nothing. Memory is charged for the buffer of the bytes so far, and for a
+// body in a file only for the piece on its way there.
 func TestMemoryIsChargedAsBytesArrive(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -169,7 +169,7 @@ func TestMemoryIsChargedAsBytesArrive(t *testing.T) {
 	}
 }
 
-// A thousand senders who announce much and send nothing keep nobody out.
+// A thousand senders who announce much and send nothing keep no one out.
 func TestIdleSendersHoldNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -188,7 +188,7 @@ func TestIdleSendersHoldNothing(t *testing.T) {
 	})
 }
 
-// Who comes when memory is used up is told to come back; small bodies pass all the same, and so does everybody once
+// A sender that comes when memory is used up has to come back. Small bodies pass all the same, and all bodies do once
 // there is room again.
 func TestMemoryRunsOut(t *testing.T) {
 	t.Parallel()
@@ -237,8 +237,8 @@ func TestMemoryRunsOutForASpooledBody(t *testing.T) {
 	gone(t, b.dir)
 }
 
-// Bodies on the disk share a budget that is charged as they arrive, and of which one sender has half. Who finds it used
-// up is told to come back, his file goes, and there is room again when the others are done.
+// Bodies on the disk share a budget that is charged as they arrive, and of which one sender has half. A sender that
+// finds it used up has to come back, its file is removed, and there is room again when the others are done.
 func TestDiskRunsOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -257,7 +257,7 @@ func TestDiskRunsOut(t *testing.T) {
 					err = io.ErrUnexpectedEOF
 				}
 				memory.release()
-				_ = in.Close() // as the server does: who still sends is told
+				_ = in.Close() // as the server does: a sender that still sends gets a response
 				s.done <- err
 			}()
 			_, _ = out.Write(content(n)) // a refused sender does not get all of it out
@@ -287,7 +287,7 @@ func TestDiskRunsOut(t *testing.T) {
 	})
 }
 
-// The service bounds what waits on the disk although nobody configures it.
+// The service bounds the bodies waiting on the disk without any configuration.
 func TestServiceBoundsTheSpool(t *testing.T) {
 	t.Parallel()
 	s := New(Config{Options: Options{MaxBodyBytes: 10 << 20, MemoryBudget: 64 << 20}})
@@ -337,8 +337,8 @@ type timeoutError struct{}
 func (*timeoutError) Error() string { return "read tcp: " + os.ErrDeadlineExceeded.Error() }
 func (*timeoutError) Unwrap() error { return os.ErrDeadlineExceeded }
 
-// A disk that takes no file makes the sender come back; it is not told where the file would have been. What is too
-// large for its connection is refused all the same, without a file.
+// When the disk takes no file, the sender has to come back. The response does not show the path of the file. A body
+// that is too large for its connection is refused all the same, without a file.
 func TestNoSpoolFolder(t *testing.T) {
 	t.Parallel()
 	b := newBodyReader(memorySize, diskSize, largest, t.TempDir()+"/missing")

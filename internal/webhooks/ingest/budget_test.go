@@ -24,8 +24,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// Whatever is taken and given back, in whatever order, the sums are right, nobody goes beyond a limit, nobody within
-// them is refused, and a source that holds nothing is forgotten.
+// For any order of takes and releases the sums are right, no one exceeds a limit, no one within them is refused, and a
+// source that holds nothing is forgotten.
 func TestBudgetAgainstModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -114,7 +114,7 @@ func isNestedDeeper(text []byte, most int) bool {
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
 		case inString && c == '\\':
-			i++ // whatever it escapes does not end the string
+			i++ // an escaped character does not end the string
 		case c == '"':
 			inString = !inString
 		case inString:

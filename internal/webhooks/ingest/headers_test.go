@@ -17,8 +17,8 @@ func nested(depth int, open, innermost string) string {
 	return strings.Repeat(open, depth) + innermost + strings.Repeat(closing, depth)
 }
 
-// JSON nested deeper than parsers commonly go is shown as text: put into an envelope or an answer, it would break who
-// reads that. Width, and brackets in strings, are no depth.
+// JSON nested deeper than parsers commonly go is shown as text: in an envelope or a response it would break the
+// reader's parser. Width, and brackets in strings, are no depth.
 func TestEncodingOfNestedJSON(t *testing.T) {
 	t.Parallel()
 	const list, member = "[", `{"a":`

@@ -20,7 +20,7 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// everybody takes every event, each subscription with a filter of its own.
+// everySubscription takes every event, each subscription with a filter of its own.
 type everybody []subscriptions.Matched
 
 func (everybody) WantsOwn(context.Context, id.Environment) (bool, error) { return true, nil }
@@ -29,8 +29,8 @@ func (e everybody) MatchOwn(context.Context, id.Environment, string, string, str
 	return e, nil
 }
 
-// Filters that cost as much as filters may hold up the transaction of what an event tells of for the time of two,
-// however many there are: the event goes to those that were asked before, and the next transaction begins anew.
+// Expensive filters delay the transaction that emits an event by no more than the time of two, however many there are.
+// The event goes to those that were evaluated before, and the next transaction starts fresh.
 func TestCostOfFilters(t *testing.T) {
 	t.Parallel()
 	const costly = `[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15].all(a, [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15].all(b, ` +

@@ -176,7 +176,7 @@ func TestBounds(t *testing.T) {
 				require.Equal(t, bytes.Repeat([]byte("b"), rejections.MaxBody), r.Body)
 			}
 		}
-		// What waits is bounded in bytes over all connections.
+		// Waiting rejections are bounded in bytes over all connections.
 		for i := range 400 {
 			w.svc.Note(w.refused(fmt.Sprint("many", i), strings.Repeat("b", rejections.MaxDiagnosed)), nil, diagnosed)
 		}
@@ -186,8 +186,7 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// Promise: whoever floods a guessable alias pushes out no refusal by path token, and a deleted connection leaves
-// nothing.
+// A flood at a guessable alias pushes out no refusal by path token, and a deleted connection leaves nothing.
 func TestAliasAndForget(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {

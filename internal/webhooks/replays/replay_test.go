@@ -99,8 +99,8 @@ func fill(t *testing.T, v reflect.Value) {
 	}
 }
 
-// A filter is stored with everything that it restricts, also what a list's filter will learn later: a job that lost a
-// restriction would send what nobody asked for. What a job of another release restricts by is refused, not ignored.
+// A filter is stored with all its restrictions, also those that lists get later: a job that lost a restriction would
+// send unwanted events. A restriction of another release is refused, not ignored.
 func TestFilterIsStoredWhole(t *testing.T) {
 	t.Parallel()
 	var f Filter

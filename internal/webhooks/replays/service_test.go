@@ -16,7 +16,7 @@ import (
 	"sallyport/internal/webhooks/deliveries"
 )
 
-// A job of another environment is not there, whatever is asked of it.
+// A job of another environment does not exist for any operation.
 func TestForeignJob(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -49,7 +49,7 @@ func TestForeignJob(t *testing.T) {
 	})
 }
 
-// However many ask at once, an environment gets no more jobs than it may have.
+// However many ask at the same time, an environment gets no more jobs than it may have.
 func TestLimitUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -78,8 +78,8 @@ func TestLimitUnderConcurrency(t *testing.T) {
 	})
 }
 
-// A job has no more than a window of deliveries on their way: it waits for them, and goes on as they end. What a
-// preview counts is what it does.
+// A job has no more than a window of deliveries in progress: it waits for them, and continues as they end. A preview
+// counts exactly the deliveries that the job starts.
 func TestWindow(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -117,7 +117,7 @@ func TestWindow(t *testing.T) {
 	})
 }
 
-// What a resting job has started is shown as it stands, although nobody stores it.
+// The deliveries of a resting job are shown as they are, although no process stores them.
 func TestRestingJobIsShownAsItStands(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -141,8 +141,8 @@ func TestRestingJobIsShownAsItStands(t *testing.T) {
 	})
 }
 
-// A node that stops hands its jobs on at once; one that is killed keeps them until its lease ends, or until it is there
-// again.
+// A node that stops hands its jobs on immediately; one that is killed keeps them until its lease ends, or until it is
+// there again.
 func TestHandingOn(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -171,8 +171,7 @@ func TestHandingOn(t *testing.T) {
 	})
 }
 
-// A job that meets an error is tried again for a while, and ends as failed where it does not pass; what it had started
-// counts.
+// A job that meets an error retries for a while, and ends as failed if the error stays. Its started deliveries count.
 func TestTrouble(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -281,8 +280,7 @@ func TestNodesAtTheSameTime(t *testing.T) {
 	})
 }
 
-// A preview counts up to each of its limits and says that there may be more; it never tells of less than there is as if
-// it was all.
+// A preview counts up to each of its limits and says that there may be more; it never presents a part as the whole.
 func TestPreviewLimits(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

@@ -50,7 +50,7 @@ func (f *targets) Target(_ context.Context, _ id.Environment, subscriptionID str
 
 func (f *targets) Disable(context.Context, id.Environment, string, string) error { return nil }
 
-// world is a database with events and deliveries that nobody sends, at a time that stands still.
+// world is a database with events and deliveries that are not sent, at a time that stands still.
 type world struct {
 	t          require.TestingT
 	ctx        context.Context //nolint:containedctx // the test's
@@ -193,7 +193,7 @@ func (n *node) yield() {
 	n.hands = nil
 }
 
-// anybody is a principal in the world's environment.
+// anyone is a principal in the world's environment.
 func (w *world) anybody() access.Principal {
 	p := access.System("test")
 	p.Environment = w.env
@@ -274,7 +274,7 @@ func (w *world) sorted() []deliveries.Delivery {
 	})
 }
 
-// end ends a delivery as a worker does that has tried it, or as its subscription's end does.
+// end ends a delivery as a worker does after an attempt, or as its subscription's end does.
 func (w *world) end(d deliveries.Delivery, to deliveries.Status) {
 	now := w.clock.Now()
 	var c events.Counters

@@ -64,7 +64,7 @@ func (p *pace) chunk(ctx context.Context, t *task) (more bool, err error) {
 	more, err = t.do(db.WithHeld(ctx, &own), t.limit)
 	now, total := p.clk.Now(), p.db.Held()
 	t.limit = adapt(t.limit, own)
-	// What others wrote meanwhile is time that the chunk has waited.
+	// Other writers' work counts as waiting time of the chunk.
 	worked := max(own, now.Sub(began)-(total-held-own))
 	p.observe(now, total-own)
 	p.held = total

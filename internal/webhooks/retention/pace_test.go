@@ -12,7 +12,7 @@ import (
 	"sallyport/internal/platform/testkit"
 )
 
-// The worker takes half of the time that nobody else writes in, and a twenty-fifth when others write all the time.
+// The worker takes half of the time in which no one else writes, and a twenty-fifth when others write all the time.
 func TestRest(t *testing.T) {
 	t.Parallel()
 	for busy, want := range map[float64]time.Duration{0: 10 * time.Millisecond, 0.5: 30 * time.Millisecond,

@@ -140,7 +140,7 @@ func (m *model) check(whole bool) {
 	if !whole {
 		return
 	}
-	// The hash that is kept beside a key lives for its window, also when that is longer than its event.
+	// The hash that is kept with a key lives for its window, also when that is longer than its event.
 	var windows int
 	require.NoError(m.rt, m.DB.Read().QueryRowContext(context.Background(), `SELECT COUNT(*) FROM webhook_event_keys k
 		WHERE k.expires_ms < $1
@@ -150,8 +150,8 @@ func (m *model) check(whole bool) {
 	require.Equal(m.rt, want, m.counts(m.rt))
 }
 
-// Over every order of receipts, waits, changed settings, removals on request, tries that end, and rounds that are
-// carried through or broken off: what is due is gone after a round, with everything of it, and nothing else is touched.
+// For every order of receipts, waits, changed settings, removals on request, ended attempts, and complete or
+// interrupted rounds: after a round all due data is gone, and nothing else is touched.
 func TestRemovesWhatIsDueAndNothingElse(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {

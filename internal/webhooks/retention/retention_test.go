@@ -19,8 +19,8 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// A payload goes when its time is over, an event with everything of it when its own is, and to the millisecond neither
-// goes sooner. Another environment goes by its own times.
+// A payload is removed when it expires, an event with all its parts when the event does, and neither a millisecond
+// sooner. Another environment has its own times.
 func TestLifetimes(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -94,7 +94,7 @@ func TestLifetimes(t *testing.T) {
 	})
 }
 
-// What waits to be sent ends with the payload and says why; what is being sent is left to its worker, and holds its
+// A waiting delivery ends with the payload and says why. One that is being sent is left to its worker, and keeps its
 // event until then.
 func TestOpenDeliveriesEndWithThePayload(t *testing.T) {
 	t.Parallel()
@@ -257,7 +257,7 @@ func TestStreamGoesOnMeanwhile(t *testing.T) {
 			require.NoError(t, stream.Sequence(t.Context()))
 			after, err := stream.Head(t.Context())
 			require.NoError(t, err)
-			if s.DB.Engine() == db.Postgres { // SQLite's records have theirs at once
+			if s.DB.Engine() == db.Postgres { // SQLite's records have theirs immediately
 				require.Greater(t, after, before)
 			}
 			sequenced++
@@ -267,7 +267,7 @@ func TestStreamGoesOnMeanwhile(t *testing.T) {
 	})
 }
 
-// asked is called whenever somebody asks for lifetimes, which are a day.
+// asked is called on every request for lifetimes, which are a day.
 type asked func()
 
 // Lifetimes implements events.Retention.
@@ -276,8 +276,8 @@ func (a asked) Lifetimes(context.Context, id.Environment) (events.Lifetimes, err
 	return events.Lifetimes{Payload: day, Event: day}, nil
 }
 
-// Payloads of a day go with its partition once every environment's time is over; those of environments that keep theirs
-// for less go one by one, and those outside any day's partition too.
+// Payloads of a day are dropped with its partition once they have expired in every environment. Those of environments
+// with shorter times are deleted one by one, and those outside any day's partition too.
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -324,7 +324,7 @@ func TestPartitions(t *testing.T) {
 	})
 }
 
-// A partition that somebody reads is left for later, and nobody waits for it.
+// A partition that is being read is left for later, and nothing waits for it.
 func TestBusyPartition(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {

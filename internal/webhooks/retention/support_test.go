@@ -78,7 +78,7 @@ type event struct {
 	states    []deliveries.Status
 	attempts  int
 	key       string
-	// bodyKeyUntil is the end of the window of the hash that is kept beside the key; zero for none.
+	// bodyKeyUntil is the end of the window of the hash that is kept with the key; zero for none.
 	bodyKeyUntil time.Time
 }
 

@@ -9,8 +9,7 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// Promise: what an explanation says of a subscription is what matching did: the two never disagree, whatever the
-// scopes, patterns and types.
+// An explanation of a subscription agrees with matching, for all scopes, patterns and types.
 func TestExplanationsAgreeWithMatching(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -43,8 +42,8 @@ func TestExplanationsAgreeWithMatching(t *testing.T) {
 	})
 }
 
-// Promise: events of the gateway's own go to whoever names them, and never to whoever asks for everything; what is
-// explained of them is what matching does.
+// The gateway's own events go to subscriptions that name them, and never to those that match everything. Explanations
+// agree with matching.
 func TestOwnEventsAreAskedForByName(t *testing.T) {
 	t.Parallel()
 	const eventType = "sallyport.delivery.recovered"

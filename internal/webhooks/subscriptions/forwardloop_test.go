@@ -11,8 +11,8 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// A subscription cannot send the gateway's events back into the gateway, under whatever spelling of its public URL,
-// neither when it is made nor when it is changed; what merely resembles the URL is accepted.
+// A subscription cannot send the gateway's events back into the gateway, with any spelling of its public URL, neither
+// when it is created nor when it is changed. A URL that merely resembles it is accepted.
 func TestTargetIsNotTheGateway(t *testing.T) {
 	t.Parallel()
 	cases := []struct {

@@ -50,7 +50,7 @@ func checkHeaders(v *apperr.Violations, members map[string]*string) {
 	seen := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if !isHeaderName(name) {
-			badName = true // a name that is no name is not repeated in a location
+			badName = true // an invalid name is not quoted in a location
 			continue
 		}
 		at, value := name, members[name]

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What a pattern means is documented, and subscribers rely on every line of it.
+// The meaning of patterns is documented, and subscribers rely on every line of it.
 func TestPatternMatches(t *testing.T) {
 	t.Parallel()
 	for pattern, cases := range map[string]struct{ match, miss []string }{
@@ -82,7 +82,7 @@ func FuzzParsePattern(f *testing.F) {
 	})
 }
 
-// The index finds exactly what the definition of matching says, for any subscriptions and any event: a wrong answer
+// The index finds exactly what the definition of matching says, for any subscriptions and any event: a wrong result
 // here would lose events or send them to strangers.
 func TestIndexEqualsDefinition(t *testing.T) {
 	t.Parallel()

@@ -66,8 +66,8 @@ func (r rotated) signs(t *testing.T) string {
 
 func lastOf(key []byte) string { return string(key[len(key)-1:]) }
 
-// A replaced secret signs beside the new one for as long as was asked, a day where nothing was, and the reader sees
-// until when.
+// A replaced secret signs alongside the new one for the requested time, a day by default, and the reader sees until
+// when.
 func TestReplacedSecretSignsForAWhile(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -100,7 +100,7 @@ func TestReplacedSecretSignsForAWhile(t *testing.T) {
 	})
 }
 
-// A grace of zero ends the signatures of all replaced secrets at once, with a new secret and without one.
+// A grace of zero ends the signatures of all replaced secrets immediately, with a new secret and without one.
 func TestGraceOfZero(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -140,7 +140,7 @@ func TestFewSecretsSign(t *testing.T) {
 	})
 }
 
-// Secrets whose time is over leave the database; those that still sign stay, and a change of something else touches
+// Expired secrets are removed from the database. Those that still sign stay, and a change of another field touches
 // none.
 func TestForgetSecrets(t *testing.T) {
 	t.Parallel()
@@ -166,7 +166,7 @@ func TestForgetSecrets(t *testing.T) {
 	})
 }
 
-// The grace has bounds, cannot be cleared, and means something only beside a new secret, or as zero.
+// The grace has bounds, cannot be cleared, and is valid only with a new secret, or as zero.
 func TestGraceViolations(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

@@ -184,7 +184,7 @@ func (s *Service) checkScope(ctx context.Context, v *apperr.Violations, ch *Chan
 	case to.providerConfigKey != "" && to.providerConfigKey != OwnProvider &&
 		!s.cfg.Connections.ConfigKeyExists(env, to.providerConfigKey):
 		v.Add(keyAt, "exists", "there is no such provider configuration")
-		to.connectionID = "" // whether it has the connection cannot be told
+		to.connectionID = "" // whether it has the connection is unknown
 	}
 	if empty(ch.ConnectionID) {
 		v.Add(connectionAt, "min_length", "must not be empty")

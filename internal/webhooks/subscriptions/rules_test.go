@@ -166,7 +166,7 @@ func TestRules(t *testing.T) {
 	})
 }
 
-// Every validation error of a request is told at once, whichever rule finds it, and none repeats a value.
+// All validation errors of a request are reported together, from all rules, and none contains a value.
 func TestAllViolationsAtOnce(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -190,8 +190,8 @@ func TestAllViolationsAtOnce(t *testing.T) {
 	})
 }
 
-// Moving a subscription to a provider configuration that lacks its connection is refused at the field that was sent; a
-// connection that went away later does not stand in the way of other changes.
+// Moving a subscription to a provider configuration without its connection is refused at the field that was sent. A
+// connection that was deleted later does not block other changes.
 func TestScopeOfAChange(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

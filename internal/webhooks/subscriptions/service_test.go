@@ -21,8 +21,8 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// A subscription whose creation was answered gets the very next event, a paused one too, a deleted one none, and each
-// is found once however many of its patterns and of the event's types fit.
+// A subscription gets the very next event after the response to its creation, also when it is paused. A deleted one
+// gets none. Each is found once, however many of its patterns and of the event's types match.
 func TestChangesShowInTheNextMatch(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -64,7 +64,7 @@ func TestScopesNarrow(t *testing.T) {
 	})
 }
 
-// What another process changes is seen from the next Refresh on: matches and targets alike.
+// Changes of another process apply from the next Refresh on, in matches and targets alike.
 func TestRefreshSeesOtherProcesses(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -91,8 +91,8 @@ func TestRefreshSeesOtherProcesses(t *testing.T) {
 	})
 }
 
-// A try gets everything it needs, decoded; a new secret signs at once, and a deleted subscription is told as deleted so
-// that its deliveries can be cancelled.
+// An attempt gets everything it needs, decoded. A new secret signs immediately. A deleted subscription is reported as
+// deleted so that its deliveries can be cancelled.
 func TestTarget(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -137,7 +137,7 @@ func TestTarget(t *testing.T) {
 	})
 }
 
-// A policy that has become stricter since refuses the target with its reason, instead of letting a try go there.
+// A policy that has become stricter since refuses the target with its reason, and no attempt goes there.
 func TestTargetUnderAStricterPolicy(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

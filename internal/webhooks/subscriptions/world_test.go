@@ -149,7 +149,7 @@ func (environments) RequireLive(ctx context.Context, tx *sql.Tx, env id.Environm
 	return nil
 }
 
-// control stands for deliveries. It writes down what it is told, inside the transaction where there is one.
+// control stands for deliveries. It records its calls, inside the transaction where there is one.
 type control struct {
 	held, cancelled []string
 	woken           atomic.Int64

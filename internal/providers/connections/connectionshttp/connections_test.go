@@ -144,7 +144,7 @@ const (
 	item       = collection + "/standard-webhooks/acme"
 )
 
-// A connection has one form on the wire, wherever it is answered, and its life is create, change, operate, delete.
+// A connection has one form on the wire, in every response, and its life is create, change, operate, delete.
 func TestLife(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, st testkit.Store) {
@@ -220,8 +220,8 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// A body of the wrong shape, and one that breaks rules, is a 422 that lists its validation errors by place and rule and
-// repeats no value; nothing is accepted and ignored.
+// A body of the wrong shape, or one that breaks rules, is a 422 that lists its validation errors by place and rule and
+// quotes no value. Nothing is accepted and ignored.
 func TestViolations(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
@@ -296,7 +296,7 @@ func TestViolations(t *testing.T) {
 	})
 }
 
-// Nobody sees or touches a connection without the right to, or from another environment.
+// No one sees or changes a connection without the right to, or from another environment.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, st testkit.Store) {
@@ -368,8 +368,8 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// The document tells what the service does: the secret goes in and never comes out, limits and choices are stated, and
-// the POST to a connection has both its answers.
+// The document describes the service: the secret goes in and never comes out, limits and choices are stated, and the
+// POST to a connection has both its responses.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	api := httpapi.New(httpapi.Config{Version: "0", Clock: clock.System(), Auth: auth{}})

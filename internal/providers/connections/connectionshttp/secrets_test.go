@@ -42,7 +42,7 @@ func TestSecretsLife(t *testing.T) {
 	})
 }
 
-// Promise: what is wrong with a secret is told at its place, and nothing is stored.
+// A validation error of a secret names its place, and nothing is stored.
 func TestSecretViolations(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, st testkit.Store) {

@@ -70,7 +70,7 @@ func TestAttempts(t *testing.T) {
 	})
 }
 
-// A replay restarts what has failed and answers with the event as it then stands; force restarts the rest.
+// A replay restarts the failed deliveries and returns the event as it is afterwards. force restarts the rest.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

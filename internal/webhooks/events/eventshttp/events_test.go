@@ -50,8 +50,8 @@ func TestDetail(t *testing.T) {
 	})
 }
 
-// A failure is shown with its subscription on the event and without it on the delivery; a time of a next try only where
-// there will be one.
+// A failure is shown with its subscription on the event and without it on the delivery; a time of a next attempt only
+// where there will be one.
 func TestFailure(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -79,8 +79,8 @@ func TestFailure(t *testing.T) {
 	})
 }
 
-// A body comes back as it was sent: JSON with its numbers, order, repeated fields and characters, text as text, and
-// anything else in base64. A repeat has no body.
+// A body comes back as it was sent: JSON with its numbers, order, duplicate fields and characters, text as text, and
+// anything else in base64. A duplicate has no body.
 func TestBodies(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -147,7 +147,7 @@ func TestInclude(t *testing.T) {
 	})
 }
 
-// Every filter of a list reaches the store, with repeated and comma-separated values as alternatives.
+// Every filter of a list reaches the store, with multiple and comma-separated values as alternatives.
 func TestFilters(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -287,7 +287,7 @@ func TestPaging(t *testing.T) {
 	})
 }
 
-// linked returns the target of the answer's link to the next page.
+// linked returns the target of the response's link to the next page.
 func linked(t *testing.T, a httpapitest.Response) string {
 	t.Helper()
 	link := a.Header.Get("Link")

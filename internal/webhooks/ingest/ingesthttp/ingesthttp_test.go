@@ -23,7 +23,7 @@ import (
 	"sallyport/internal/webhooks/ingest/ingesthttp"
 )
 
-// receiver answers every delivery in the same way and keeps the last.
+// receiver responds to every delivery in the same way and keeps the last.
 type receiver struct {
 	receipt ingest.Receipt
 	err     error
@@ -42,7 +42,7 @@ func newAPI(r *receiver) *httpapi.API {
 	return api
 }
 
-// post posts a delivery from an address and returns the answer's status.
+// post posts a delivery from an address and returns the response's status.
 func post(t *testing.T, api *httpapi.API, from string) int {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/webhook/acme", http.NoBody)
@@ -52,8 +52,8 @@ func post(t *testing.T, api *httpapi.API, from string) int {
 	return w.Code
 }
 
-// Whoever keeps sending what is refused for what it is, is told to keep away: also who only sends half a body, or none
-// for a long time. What the service cannot do now is not held against the sender.
+// A sender that keeps sending invalid requests has to wait: also one that sends only half a body, or none for a long
+// time. The service's own failures do not count against the sender.
 func TestWhatCountsAsRefusal(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -110,8 +110,7 @@ func TestRequestIsHandedOver(t *testing.T) {
 	require.NotNil(t, r.last.Deadlines)
 }
 
-// What a provider expects to be answered reaches it as its definition has it: a content type stands beside an empty
-// body where it is asked for, which Discord does, and nowhere else.
+// The response that a provider expects is that of its definition. Only Discord's has a content type and an empty body.
 func TestAnswersOnTheWire(t *testing.T) {
 	t.Parallel()
 	r := &receiver{}

@@ -48,8 +48,8 @@ func TestCreateWithDefaults(t *testing.T) {
 	})
 }
 
-// What a caller sends comes back, except secrets: those show at most their last four characters, and a secret of the
-// caller's own is not repeated even once.
+// A caller's values come back, except secrets: those show at most their last four characters, and a secret that the
+// caller chose is never returned.
 func TestCreateWithEverything(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -81,8 +81,7 @@ func TestCreateWithEverything(t *testing.T) {
 	})
 }
 
-// Validation errors against the schema and against the rules come in one answer, each once, and what is not built is
-// refused.
+// Validation errors of the schema and of the rules are in one response, each once, and unknown fields are refused.
 func TestViolationsComeTogether(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -251,7 +250,7 @@ func TestNotFound(t *testing.T) {
 	})
 }
 
-// A viewer reads and writes nothing; a key without the webhooks grant does neither; nobody does without a credential.
+// A viewer reads and writes nothing; a key without the webhooks grant does neither; no one does without a credential.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
