@@ -13,7 +13,7 @@ import (
 	"sallyport/internal/platform/ratelimit"
 )
 
-// BenchmarkRateLimit measures what counting a request costs, from all processors at once: go test -bench RateLimit
+// BenchmarkRateLimit measures what counting a request costs, on all processors in parallel: go test -bench RateLimit
 // ./bench
 func BenchmarkRateLimit(b *testing.B) {
 	limiter := func(b *testing.B) *ratelimit.Limiter {

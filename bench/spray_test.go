@@ -23,12 +23,12 @@ import (
 )
 
 const (
-	sprayRate     = 200 // sign-ins a second, and deliveries a second beside them
+	sprayRate     = 200 // sign-ins a second, and deliveries a second at the same time
 	sprayDuration = 20 * time.Second
 )
 
-// spray tries to sign in until done is closed, each time as somebody else, from another address, and returns how often
-// what was answered.
+// spray attempts to sign in until done is closed, each time as another user, from another address, and returns the
+// counts of the responses by status.
 func spray(b *testing.B, url string, done <-chan struct{}) map[int]int {
 	b.Helper()
 	var mu sync.Mutex
@@ -67,7 +67,7 @@ func spray(b *testing.B, url string, done <-chan struct{}) map[int]int {
 	}
 }
 
-// The way of an event from its receipt to the receiver, at 200/s, while nobody signs in, and under 200 wrong sign-ins a
+// The way of an event from its receipt to the receiver, at 200/s, without sign-ins, and under 200 wrong sign-ins a
 // second of as many people from as many addresses. The target for the way of the event is the same as without: p99 < 10
 // ms.
 func BenchmarkDeliveryBesideSpray(b *testing.B) {

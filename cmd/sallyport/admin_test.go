@@ -28,7 +28,7 @@ func TestAdminBesideServer(t *testing.T) {
 			return in.call(t, command{stdin: stdin, args: append([]string{"admin"}, args...)})
 		}
 		require.Equal(t, http.StatusUnauthorized, login(ownerEmail, ownerPassword))
-		// Only the first line counts, whatever ends it.
+		// Only the first line counts, with any line ending.
 		r := admin(ownerPassword+"\r\nsecond line\n", "create", "--email", ownerEmail, "--team", "Analytical Engines")
 		require.Equal(t, exitOK, r.code, r.stderr)
 		for _, word := range []string{"usr_", ownerEmail, "Analytical Engines", "development", "production"} {
@@ -81,8 +81,8 @@ func TestAdminBesideServer(t *testing.T) {
 	})
 }
 
-// A key for access tokens is replaced beside a server that is running, which publishes the new one within seconds and
-// goes on with the sign-ins there are.
+// A key for access tokens is replaced while a server is running. The server publishes the new one within seconds and
+// keeps existing sign-ins.
 func TestRotateSigningKeyBesideServer(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {

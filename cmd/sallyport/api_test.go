@@ -64,8 +64,9 @@ func (r remote) eventually(times int, want string, args ...string) {
 	}, func() string { return last.out + last.stderr })
 }
 
-// A command finds its key in the variable or the file, beside development mode in the data folder, and gives that one
-// to no other server; what cannot work is said before anything is sent, and never with the key.
+// A command finds its key in the variable or the file, or in the data folder next to a server in development mode, and
+// sends that one to no other server. It reports an impossible setting before it sends anything, and never shows the
+// key.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	const key = "spk_test_hunter2"
@@ -121,7 +122,7 @@ func TestCredentials(t *testing.T) {
 	require.Equal(t, exitFailed, r.code, "a file that others can read is not development mode's")
 }
 
-// What a hostile server or sender puts into its answers cannot steer the terminal, in tables, errors and JSON alike.
+// The responses of a hostile server or sender cannot control the terminal, in tables, errors and JSON alike.
 func TestResponsesDoNotControlTheTerminal(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -143,7 +144,7 @@ func TestResponsesDoNotControlTheTerminal(t *testing.T) {
 	require.Equal(t, 1, strings.Count(out.stderr, "\n"))
 }
 
-// Beside a server in development mode commands need neither address nor key, whatever port it took.
+// Next to a server in development mode commands need neither address nor key, for any port.
 func TestBesideDevelopmentMode(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {

@@ -32,8 +32,8 @@ func files(t *testing.T, dir string) map[string]fs.FileMode {
 	return out
 }
 
-// A backup can be read by its owner alone, stands whole at its place or not at all, and says what becomes of the
-// keyset; restored with its keyset it has the same keys and people, and both commands overwrite nothing.
+// Only its owner can read a backup. It is whole at its place or absent, and the command says what to do with the
+// keyset. Restored with its keyset it has the same keys and people, and both commands overwrite nothing.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	in := installation{dir: filepath.Join(t.TempDir(), "data")}

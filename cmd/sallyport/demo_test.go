@@ -9,7 +9,7 @@ import (
 	"sallyport/internal/platform/clock"
 )
 
-// The demo needs no configuration, a faulty one does not disturb it, and its exit code is that of the story.
+// The demo needs no configuration, an invalid one does not disturb it, and its exit code is that of the story.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	try := func(args ...string) result {

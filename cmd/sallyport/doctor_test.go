@@ -35,7 +35,7 @@ func (in installation) outcomes(t *testing.T, args ...string) (int, map[string]o
 	return r.code, checks
 }
 
-// A sound installation passes, beside a running server and without one; the text says what the JSON says.
+// A sound installation passes, with a running server and without one; the text says what the JSON says.
 func TestDoctorSound(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {

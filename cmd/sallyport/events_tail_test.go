@@ -29,8 +29,8 @@ func tailedLines(t *testing.T, out string) (list []tailed) {
 	return list
 }
 
-// A tail shows what happens from then on, by the filters of lists; where it ended another goes on without a gap or a
-// repeat.
+// A tail shows events from now on, by the filters of lists. Another continues where it ended without a gap or a
+// duplicate.
 func TestTail(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
@@ -85,7 +85,7 @@ func TestTail(t *testing.T) {
 	})
 }
 
-// A server that goes away is told of once and waited for; an interrupt ends the tail in good order meanwhile.
+// The tail reports a server that goes away once and waits for it. An interrupt meanwhile ends the tail in good order.
 func TestTailWaitsForTheServer(t *testing.T) {
 	t.Parallel()
 	in := installation{dir: t.TempDir()}
@@ -98,8 +98,8 @@ func TestTailWaitsForTheServer(t *testing.T) {
 	require.Equal(t, 1, strings.Count(tail.stderr.String(), "broke off"))
 }
 
-// What was missed is said, in JSON too; so is that the reader was too slow, but not an end that costs nothing. What a
-// newer server tells is passed over.
+// The tail reports missed events, in JSON too, and that the reader was too slow, but not an end that costs nothing. It
+// skips unknown messages of a newer server.
 func TestTailOfTheStreamItself(t *testing.T) {
 	t.Parallel()
 	var out, stderr strings.Builder

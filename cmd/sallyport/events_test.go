@@ -17,7 +17,7 @@ func prepare(t *testing.T, in installation) (s server, r remote, good, bad strin
 	in.setUp(t)
 	s = in.serve(t, clock.System())
 	r = in.remote(t, s, "webhooks,connections")
-	// A repeat that restarted what is dead would make the counts below a matter of time.
+	// A second replay that restarted dead deliveries would make the counts below a matter of time.
 	dir := write(t, t.TempDir(), "secret", githubSecret+"\n", "body", `{"webhook":{"redeliver_on_duplicate":false}}`)
 	out := r.run("", "connections", "create", "--provider", "github", "--connection-id", "repo", "--webhook-secret-file",
 		dir+"/secret", "--from-file", dir+"/body")
@@ -42,7 +42,7 @@ func TestEventsOverTheAPI(t *testing.T) {
 		s, r, good, bad := prepare(t, in)
 		s.deliver(t, "first")
 		s.deliver(t, "second")
-		s.deliver(t, "second") // its repeat
+		s.deliver(t, "second") // its duplicate
 		require.Contains(t, r.do("events", "list"), "EVENT ")
 		r.eventually(2, "dead_letter", "events", "list")
 
@@ -112,7 +112,7 @@ func TestEventsOverTheAPI(t *testing.T) {
 		require.Len(t, replays, 1)
 		r.eventually(1, good+"  succeeded  2 ", "events", "show", event)
 
-		// What cannot be replayed does not keep the rest from it, and makes the command fail.
+		// An event that cannot be replayed does not stop the others, and makes the command fail.
 		out = r.run("", "events", "replay", "nothing", event, list[0].EventUUID)
 		require.Equal(t, exitFailed, out.code)
 		require.Contains(t, out.stderr, "sallyport: nothing: No such webhook event (status 404, not_found, request ")

@@ -12,8 +12,8 @@ import (
 	"sallyport/internal/platform/testkit/await"
 )
 
-// The life of a key beside a running server: every change made on the command line holds there soon, the old secret of
-// a rotated key works until its overlap ends, and what a text is can be asked without showing it to others.
+// The life of a key while a server runs: every change made on the command line soon applies there, the old secret of a
+// rotated key works until its overlap ends, and a text can be identified without showing it to others.
 func TestKeyLifeBesideServer(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
@@ -87,7 +87,7 @@ func TestKeyLifeBesideServer(t *testing.T) {
 	})
 }
 
-// What is wrong with a change of a key is said before anything is stored.
+// Errors in a change of a key are reported before anything is stored.
 func TestKeyChangesRefused(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {

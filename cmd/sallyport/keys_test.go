@@ -13,8 +13,8 @@ import (
 	"sallyport/internal/platform/testkit/await"
 )
 
-// A key made beside a running server works there at once, opens what it was made for, and is refused once revoked. Its
-// text is printed when it is made, alone on standard output, and never again.
+// A key made while a server runs works there immediately, opens only what it was made for, and is refused once revoked.
+// Its text is printed when it is made, alone on standard output, and never again.
 func TestKeysBesideServer(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
@@ -101,7 +101,7 @@ func suffix(i int) string {
 	return "zzz" + string(rune('a'+i/100)) + string(rune('0'+i/10%10)) + string(rune('0'+i%10))
 }
 
-// What is wrong with a key is said in words, before anything is stored.
+// Errors in a key are described before anything is stored.
 func TestKeysRefused(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
@@ -130,7 +130,7 @@ func TestKeysRefused(t *testing.T) {
 	})
 }
 
-// refusedSoon waits until a server beside the command line refuses a key: it reads the key again every other second.
+// refusedSoon waits until a running server refuses a key: it reads the key again every other second.
 func refusedSoon(t *testing.T, ask func() int) {
 	t.Helper()
 	await.Condition(t, "the key to be refused", func() bool { return ask() == http.StatusUnauthorized })

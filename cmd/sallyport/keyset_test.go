@@ -55,7 +55,7 @@ func newReceiver(t *testing.T) receiver {
 	return r
 }
 
-// verified waits for a forward and holds it to the signing secret.
+// verified waits for a forward and verifies it with the signing secret.
 func (r receiver) verified(t *testing.T, secret string) {
 	t.Helper()
 	w, err := standardwebhooks.NewWebhook(secret)
@@ -64,7 +64,7 @@ func (r receiver) verified(t *testing.T, secret string) {
 	require.NoError(t, w.VerifyIgnoringTimestamp(f.body, f.header))
 }
 
-// hastyClock does what a test asks for when somebody waits, and lets the wait be over.
+// hastyClock runs a test's function when code waits, and ends the wait.
 type hastyClock struct {
 	*clock.Manual
 	meanwhile func()
@@ -98,7 +98,7 @@ func (s server) asOwner(t *testing.T, path, body string) {
 	require.Equal(t, http.StatusCreated, status, string(answer))
 }
 
-// keep makes a subscription that takes nothing, under an idempotency key: with that the answer is kept, sealed.
+// keep creates a subscription without events, under an idempotency key, so that the response is stored, sealed.
 func (s server) keep(t *testing.T, key string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+"/api/v1/webhook-subscriptions",
@@ -111,7 +111,7 @@ func (s server) keep(t *testing.T, key string) {
 	require.Equal(t, http.StatusCreated, status, string(answer))
 }
 
-// queue stores what would wait for a mail server, which these servers lack.
+// queue stores a mail for a mail server, which is missing here.
 func (in installation) queue(t *testing.T) {
 	t.Helper()
 	box, err := secretbox.Open(secretbox.Source{Path: filepath.Join(in.dir, "keyset.json")})
@@ -126,7 +126,7 @@ func (in installation) queue(t *testing.T) {
 			"INSERT INTO password_reset_requests (id, request, created_ms) VALUES ('x', $1, 1)", seal("password_reset_requests",
 				"request"))
 		require.NoError(t, err)
-		const far = 1 << 52 // nobody takes it
+		const far = 1 << 52 // no worker takes it
 		_, err = tx.ExecContext(t.Context(),
 			"INSERT INTO mails (id, kind, about, message, tries, due_ms, expires_ms) VALUES ('x', 'k', 'x', $1, 0, $2, $2)",
 			seal("mails", "message"), int64(far))
@@ -214,9 +214,9 @@ func (in installation) keys(t *testing.T) []secretbox.KeyInfo {
 	return decode[[]secretbox.KeyInfo](t, in.do(t, "keyset", "list", "--json"))
 }
 
-// A rotation beside a running server loses nothing: what the server seals before it has read the new key is encrypted
-// again too, deliveries still verify, forwards are still signed with the subscriptions' secrets, and API keys still
-// work, there and in a server that starts afterwards. No row needs the old key any more.
+// A rotation next to a running server loses nothing: values that the server seals before it has read the new key are
+// encrypted again too, deliveries still verify, forwards are still signed with the subscriptions' secrets, and API keys
+// still work, there and in a server that starts afterwards. No row needs the old key any more.
 func TestRotateBesideServer(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
@@ -232,7 +232,7 @@ func TestRotateBesideServer(t *testing.T) {
 				"event_types": []string{"*"}, "forward_url": r.URL, "headers": map[string]string{"X-Token": "t"},
 			})
 			secret, _ := sub["signing_secret"].(string)
-			// The secret that the receiver has is replaced, and goes on signing beside the new one.
+			// The secret that the receiver has is replaced, and continues to sign alongside the new one.
 			status, answer := s.ask(t, http.MethodPatch, fmt.Sprint("/api/v1/webhook-subscriptions/", sub["id"]), key,
 				map[string]any{"signing_secret": "the secret that replaces it"})
 			require.Equal(t, http.StatusOK, status, string(answer))
@@ -316,7 +316,7 @@ func TestRotateInterrupted(t *testing.T) {
 	})
 }
 
-// frozenClock interrupts whoever begins to wait.
+// frozenClock interrupts every wait.
 type frozenClock struct {
 	*clock.Manual
 	interrupt context.CancelFunc

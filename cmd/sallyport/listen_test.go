@@ -25,7 +25,7 @@ type local struct {
 	heads  []http.Header
 }
 
-// newLocal answers by answer; nil answers 202.
+// newLocal starts a receiver that responds with respond; nil responds with 202.
 func newLocal(t *testing.T, answer http.HandlerFunc) *local {
 	t.Helper()
 	l := &local{}
@@ -48,7 +48,7 @@ func newLocal(t *testing.T, answer http.HandlerFunc) *local {
 }
 
 // Events reach a URL of the developer's as they arrive: their headers and their body byte for byte, signed with the
-// secret that was shown; repeats, and what the filters leave out, do not.
+// secret that was shown. Duplicates and filtered events do not.
 func TestListen(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
@@ -85,8 +85,8 @@ func TestListen(t *testing.T) {
 	})
 }
 
-// What the receiver does not take is shown with the reason and does not stop what follows; JSON is one object a line; a
-// secret of the developer's own is used and not shown.
+// A refused event is shown with the reason and does not stop the next. JSON is one object a line. The developer's own
+// secret is used and not shown.
 func TestListenToFailures(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
@@ -135,13 +135,13 @@ func TestListenToFailures(t *testing.T) {
 	})
 }
 
-// The stream breaks off and comes back without a loss or a repeat, a payload that has been removed meanwhile is told
-// of, and what was not forwarded when the command ended is counted.
+// The stream breaks off and comes back without a loss or a duplicate. A payload removed meanwhile is reported, and
+// events not forwarded when the command ends are counted.
 func TestListenThroughABreak(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
 		s, r, _, _ := prepare(t, in)
-		// What stands between the command and the server breaks off the stream when it is told to.
+		// A proxy between the command and the server breaks off the stream when the test asks.
 		cut := make(chan struct{}, 1)
 		proxy := newCutter(t, s.base, cut)
 		r.environ[0] = "SALLYPORT_SERVER=" + proxy.URL
@@ -222,8 +222,8 @@ func newCutter(t *testing.T, base string, cut <-chan struct{}) *httptest.Server 
 	return s
 }
 
-// What cannot work is said at once: a wrong URL, another machine, a wrong secret, a wrong key, a key without the grant,
-// a server that is not there.
+// Impossible settings are reported immediately: a wrong URL, another machine, a wrong secret, a wrong key, a key
+// without the grant, a server that is not there.
 func TestListenRefused(t *testing.T) {
 	t.Parallel()
 	in := installation{dir: t.TempDir()}

@@ -79,7 +79,7 @@ func TestHelpShowsSettings(t *testing.T) {
 	}
 }
 
-// The configuration's errors come all at once with exit code 2, and stop every command that works by it and no other.
+// The configuration's errors are listed together with exit code 2, and stop every command that uses it and no other.
 func TestConfiguration(t *testing.T) {
 	t.Parallel()
 	faulty := []string{"SALLYPORT_LISTEN=nowhere", "SALLYPORT_DATABASE_URL=mysql://u:hunter2@db/x"}
@@ -107,7 +107,7 @@ func TestConfiguration(t *testing.T) {
 	require.NotContains(t, r.out, "hunter2")
 }
 
-// What the commands print is what is committed: a release script and the tests go by the same texts.
+// The committed files are the output of the commands: a release script and the tests use the same texts.
 func TestGeneratedFiles(t *testing.T) {
 	t.Parallel()
 	for file, args := range map[string][]string{

@@ -38,7 +38,7 @@ func echoes(tty *os.File) bool {
 	return err == nil && state.Lflag&unix.ECHO != 0
 }
 
-// typist answers each prompt, once it is there and the terminal is silent.
+// typist types a response to each prompt, once it is there and the terminal is silent.
 type typist struct {
 	t       *testing.T
 	person  *os.File

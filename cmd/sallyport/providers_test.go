@@ -77,7 +77,7 @@ func TestProvidersListAndShow(t *testing.T) {
 	require.Contains(t, r.stderr, "there is no such provider; `sallyport providers list`")
 }
 
-// The folder's definitions stand in the list, and what is wrong with them stops it, all at once.
+// The folder's definitions are in the list, and errors in them stop it, all reported together.
 func TestProvidersOfTheFolder(t *testing.T) {
 	t.Parallel()
 	dir := write(t, filepath.Join(t.TempDir(), "definitions"), "acme.yaml", acme)
@@ -147,7 +147,7 @@ func TestProvidersLint(t *testing.T) {
 	require.Equal(t, "[]\n", offline(t, "providers", "lint", "--json", filepath.Join(dir, "acme.yaml")).out)
 }
 
-// What lint cannot look at is an error and never silence.
+// A file that lint cannot read is an error and never silence.
 func TestProvidersLintNothing(t *testing.T) {
 	t.Parallel()
 	empty := t.TempDir()
@@ -166,7 +166,7 @@ func TestProvidersLintNothing(t *testing.T) {
 	require.Equal(t, exitUsage, offline(t, "providers", "lint").code)
 }
 
-// A definition that somebody else wrote cannot steer the terminal of whoever checks it.
+// A definition by another person cannot control the terminal of the one who checks it.
 func TestProvidersLintShowsNoControlCharacters(t *testing.T) {
 	t.Parallel()
 	dir := write(t, t.TempDir(), "acme.yaml", acme+"\"a\\e[31mb\": 1\n")

@@ -97,8 +97,8 @@ func TestReplaysOverTheAPI(t *testing.T) {
 	})
 }
 
-// A wait tells how far the job is, outlasts a server that is away, and ends with the job, by its outcome. An interrupt
-// ends the wait alone, and it is said how to wait again.
+// A wait shows the job's progress, outlasts a server that is away, and ends with the job, by its outcome. An interrupt
+// ends only the wait, and the message says how to wait again.
 func TestReplaysWait(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64

@@ -33,7 +33,7 @@ func (s *screen) String() string {
 	return s.b.String()
 }
 
-// running is a command under way.
+// running is a command in progress.
 type running struct {
 	t           *testing.T
 	out, stderr screen

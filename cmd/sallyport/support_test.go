@@ -32,7 +32,7 @@ type installation struct {
 	url, dir string
 }
 
-// each runs fn per engine on an installation that nobody has set up: on PostgreSQL the schema is there, on SQLite
+// each runs fn per engine on an installation that has not been set up: on PostgreSQL the schema is there, on SQLite
 // nothing.
 func each(t *testing.T, fn func(t *testing.T, in installation)) {
 	t.Helper()
@@ -130,7 +130,7 @@ func (in installation) serve(t *testing.T, clk clock.Clock, flags ...string) ser
 	return server{base: "http://" + a.Addr(), stop: stop}
 }
 
-// ask sends a request with a JSON body, where there is one, and returns the status and the answer.
+// ask sends a request with a JSON body, where there is one, and returns the status and the response.
 func (s server) ask(t *testing.T, method, path, key string, in any) (int, []byte) {
 	t.Helper()
 	var body io.Reader

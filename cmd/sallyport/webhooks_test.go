@@ -45,8 +45,8 @@ func fromGitHub(secret, signedBody, body string) string {
 		hexMAC(secret, signedBody) + "\r\n\r\n" + body
 }
 
-// A saved request is verified as a server would, beside the server and without it: with which secret, as what, or why
-// not and what that goes back to. No secret and no right signature is shown.
+// A saved request is verified as a server would, with a running server and without one. The output names the secret and
+// the event, or the reason and its cause. No secret and no right signature is shown.
 func TestWebhooksVerify(t *testing.T) {
 	t.Parallel()
 	const body, other = `{"action":"opened","n":1}`, "another secret that GitHub has"
@@ -186,7 +186,7 @@ func TestWebhooksVerifyAge(t *testing.T) {
 	})
 }
 
-// What becomes of a second delivery with the same body and no id is said as the connection and its provider have it.
+// The report on a second delivery with the same body and no id follows the settings of the connection and its provider.
 func TestWebhooksVerifyDuplicates(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
@@ -247,7 +247,8 @@ func TestWebhooksVerifyNetworks(t *testing.T) {
 		require.Equal(t, "source_refused", run("--remote-ip=192.0.2.1").Refusal.Reason)
 		require.Equal(t, "source_refused", run("--remote-ip=198.51.100.1").Refusal.Reason)
 
-		// A definition that the stored secret does not fit refuses everything, which is told from a bad signature.
+		// A definition that the stored secret does not fit refuses everything, and the output distinguishes this from a bad
+		// signature.
 		write(t, definitions, "acme.yaml", strings.Replace(acme, "utf8", "hex", 1))
 		v = run()
 		require.False(t, v.Accepted)
@@ -256,7 +257,7 @@ func TestWebhooksVerifyNetworks(t *testing.T) {
 	})
 }
 
-// What cannot be looked at ends with code 2 and a sentence, and never looks like a refusal.
+// An input that cannot be read ends with code 2 and a sentence, and never looks like a refusal.
 func TestWebhooksVerifyMisuse(t *testing.T) {
 	t.Parallel()
 	testkit.EachServer(t, func(t *testing.T, url, dir string) {
@@ -306,7 +307,7 @@ func TestWebhooksVerifyMisuse(t *testing.T) {
 	})
 }
 
-// What a delivery says of itself stands on one line, whatever it contains: none can be made that looks like a verdict.
+// A delivery's own values are on one line, with any content: none can look like a verdict.
 func TestVerdictOnOneLine(t *testing.T) {
 	t.Parallel()
 	event := &operator.WebhookEvent{Types: []string{"unknown"}, ID: "1\nverified    hmac\x1b[2K"}

@@ -76,7 +76,7 @@ type parts struct {
 type process struct {
 	modules  []module.Module
 	identity *identity.Services
-	// api lacks the version and what reports readiness.
+	// api has no version and no readiness reporter yet.
 	api httpapi.Config
 }
 

@@ -32,7 +32,7 @@ func (p *parts) databaseModule() module.Module {
 	return m
 }
 
-// serverModule takes requests. Before the first of them somebody must be able to sign in.
+// serverModule serves requests. It starts last, because before the first request a user must be able to sign in.
 func (a *App) serverModule(ids *identity.Services) module.Module {
 	return module.Module{Name: "platform/httpserver", Services: []module.Service{
 		{Name: "public-listener", Start: a.public.Listen, Drain: a.public.Shutdown},

@@ -46,7 +46,7 @@ func exported() map[string]string {
 	}
 }
 
-// Exported identifiers are for other packages. One that nobody uses is either dead or needs no capital letter.
+// Exported identifiers are for other packages. An unused one is either dead or needs no capital letter.
 func TestRepositoryExports(t *testing.T) {
 	t.Parallel()
 	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps",

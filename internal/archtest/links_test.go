@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Links to missing files and headings are found, whatever their form and wherever the linking page is.
+// Links to missing files and headings are found, in any form and on any page.
 func TestBrokenLinksFindsEachForm(t *testing.T) {
 	t.Parallel()
 	for want, text := range map[string]string{

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A type with one method too many is found, however its methods are spread over files and whatever their receivers look
-// like. Types of other packages, tests and folders outside internal do not count towards it.
+// A type with one method too many is found, with its methods spread over files and with any form of receiver. Types of
+// other packages, tests and folders outside internal do not count towards it.
 func TestLargeTypes(t *testing.T) {
 	t.Parallel()
 	methods := func(receiver string, from, to int) string {

@@ -53,7 +53,7 @@ func TestRepositoryImports(t *testing.T) {
 	require.Empty(t, archtest.Imports(packages, app.Dependencies()))
 }
 
-// A table's rules live in one package: nobody else reads or writes it behind the owner's back.
+// A table's rules live in one package: no other package reads or writes it behind the owner's back.
 func TestRepositoryTables(t *testing.T) {
 	t.Parallel()
 	files := tracked(t)
@@ -71,8 +71,8 @@ func TestRepositoryTables(t *testing.T) {
 	require.Empty(t, archtest.TablesWithoutOwner(migrations, app.TableOwners()))
 }
 
-// A capability that tells other processes of its changes has a cache there, which is compared for them: one that is
-// forgotten would go on with old data.
+// A capability that notifies other processes of its changes has a cache whose versions are compared there. A forgotten
+// one would continue with old data.
 func TestRepositoryCaches(t *testing.T) {
 	t.Parallel()
 	folders, err := archtest.Callers(tracked(t), "internal/platform/db", "Bump")

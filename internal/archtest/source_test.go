@@ -11,7 +11,7 @@ func goFile(path, body string) File {
 	return File{Path: path, Text: "package p\n" + body + "\n"}
 }
 
-// A capability that writes another's table in SQL is found, whatever the verb and however the literal is written.
+// A capability that writes another's table in SQL is found, for any verb and any form of the literal.
 func TestForeignTablesFindsEachVerb(t *testing.T) {
 	t.Parallel()
 	owners := map[string]string{"orders": "orders", "settings": "platform/db"}

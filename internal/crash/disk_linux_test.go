@@ -13,8 +13,8 @@ import (
 	"sallyport/internal/platform/testkit"
 )
 
-// A server whose disk is full refuses what it cannot store and stops sending what it could not record; when there is
-// space again it goes on by itself, has lost nothing, and repeats nothing.
+// A server whose disk is full refuses what it cannot store and stops sending what it could not record. When there is
+// space again it continues by itself, has lost nothing, and sends nothing twice.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)

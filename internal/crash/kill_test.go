@@ -8,7 +8,7 @@ import (
 )
 
 // A server that is killed at any moment loses nothing that it acknowledged, brings every delivery to an end, sends
-// nothing again whose outcome it had recorded, and repeats on the wire at most what was in flight.
+// nothing again whose outcome it had recorded, and sends twice at most what was in flight.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)

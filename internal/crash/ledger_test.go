@@ -14,16 +14,16 @@ type ledger struct {
 	w *world
 	// read is how many arrivals have been compared.
 	read int
-	// seen holds every try that arrived, with whether any of its arrivals was answered with success.
+	// seen holds every attempt that arrived, with whether any of its arrivals got a response of success.
 	seen map[try]bool
-	// open are the tries that had arrived without a recorded outcome when the last life ended: those that may be
-	// repeated, once.
+	// open are the attempts that had arrived without a recorded outcome when the last life ended: those that may be sent
+	// again, once.
 	open map[try]bool
 	// ended are the deliveries that had ended by then: none of them may be sent again.
 	ended map[deliveryKey]bool
 	// leases counts, for each delivery, the lives in a row that ended while they held its lease.
 	leases map[deliveryKey]int
-	// repeats is the number of arrivals so far that repeated a try.
+	// duplicates is the number of arrivals so far that duplicated an attempt.
 	repeats int
 }
 
@@ -40,7 +40,7 @@ type delivery struct {
 	failure    sql.NullString
 }
 
-// attempt is the record of a try.
+// attempt is the record of an attempt.
 type attempt struct {
 	outcome string
 	status  sql.NullInt64
@@ -50,12 +50,12 @@ type attempt struct {
 type books struct {
 	deliveries map[deliveryKey]delivery
 	attempts   map[try]attempt
-	// forwardable holds the events that repeat no other, by uuid, with their provider's id.
+	// forwardable holds the events that are no duplicates, by uuid, with their provider's id.
 	forwardable map[string]string
 }
 
-// close compares a life that has just ended. leased is whether what was under way may still be leased to it, as after a
-// kill; a server that ends in good order gives everything back.
+// close compares a life that has just ended. leased is whether deliveries in progress may still be leased to it, as
+// after a kill. A server that ends in good order releases everything.
 func (l *ledger) close(t *testing.T, leased bool) {
 	t.Helper()
 	l.w.sink.settle(t)
@@ -73,8 +73,8 @@ func (l *ledger) close(t *testing.T, leased bool) {
 	l.note(t, b, leased)
 }
 
-// compareArrivals holds what has arrived since the last comparison against what that one allows, and returns how many
-// arrivals repeated a try.
+// compareArrivals checks the arrivals since the last comparison against those that it permits, and returns how many
+// duplicated an attempt.
 func (l *ledger) compareArrivals(t *testing.T) (repeats int) {
 	t.Helper()
 	now := map[try]bool{}
@@ -179,7 +179,7 @@ func (l *ledger) checkAcknowledged(t *testing.T, b books) {
 	}
 }
 
-// checkAttempts requires that the tries on record were made and ended as the record says, and that they are numbered
+// checkAttempts requires that the recorded attempts were made and ended as the record says, and that they are numbered
 // without gaps, with a success only at the end.
 func (l *ledger) checkAttempts(t *testing.T, b books) {
 	t.Helper()
@@ -234,7 +234,7 @@ func (l *ledger) note(t *testing.T, b books, leased bool) {
 	}
 }
 
-// maxLeasesLost is how many leases in a row a delivery may lose before it is given up as worker_lost.
+// maxLeasesLost is how many leases in a row a delivery may lose before it dies as worker_lost.
 const maxLeasesLost = 5
 
 // checkEnded requires that every delivery has ended: with a success, or with a reason that is true.

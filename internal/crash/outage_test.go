@@ -12,15 +12,16 @@ import (
 	"sallyport/internal/platform/testkit"
 )
 
-// A server that loses PostgreSQL refuses what it cannot store and stops sending what it could not record; when
-// PostgreSQL is back it goes on by itself, has lost nothing, and repeats nothing: the outcomes waited in its memory.
+// A server that loses PostgreSQL refuses what it cannot store and stops sending what it could not record. When
+// PostgreSQL is back it continues by itself, has lost nothing, and sends nothing twice: the outcomes waited in its
+// memory.
 func TestLostPostgres(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)
 	testkit.NeedLong(t)
 	for name, cut := range map[string]func(t *testing.T, p *proxy){
 		"at any moment": func(_ *testing.T, p *proxy) { p.setCut(true) },
-		// What was committed under a lease is then leased to a process that does not know of it.
+		// Deliveries whose lease was committed are then leased to a process that does not know of them.
 		"before the answer to a commit": func(t *testing.T, p *proxy) { t.Helper(); p.cutAtCommit(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -35,7 +36,7 @@ func TestLostPostgres(t *testing.T) {
 				during: func() {
 					require.Equal(t, http.StatusServiceUnavailable, s.status(t, w.http, "/readyz"))
 					require.Equal(t, http.StatusOK, s.status(t, w.http, "/healthz"), "the process itself is well")
-					// What cannot be looked up may exist all the same.
+					// A delivery that cannot be read may exist all the same.
 					w.requireRefusal(t, s, 2)
 				},
 			})
@@ -66,8 +67,8 @@ func (w *world) outage(t *testing.T, s *server, o outage) {
 	w.sender.enter(down)
 	waitFor(t, "deliveries are refused", w.sender.refused)
 	arrived := func() int { n, _ := w.sink.count(); return n }
-	// The outcomes of what is under way show the server that it can record nothing. The places that they free until then
-	// are taken once more; those that are freed later are not.
+	// The outcomes of attempts in progress show the server that it can record nothing. The places that they free until
+	// then are taken again, and those that are freed later are not.
 	w.sink.admit(t, inFlight)
 	stopped := waitSteady(t, "dispatch stops", quiet, arrived)
 	w.sink.release()
@@ -96,7 +97,8 @@ func (w *world) outage(t *testing.T, s *server, o outage) {
 	w.sender.check(t)
 }
 
-// backlog holds the receiver back until the server has as much under way as it may, and more than that in memory.
+// backlog holds the receiver back until the server has as many attempts in progress as it may, and more than that in
+// memory.
 func (w *world) backlog(t *testing.T) {
 	t.Helper()
 	waitFor(t, "traffic flows", func() bool { return w.sender.acknowledged() >= 50 })
@@ -108,8 +110,8 @@ func (w *world) backlog(t *testing.T) {
 	})
 }
 
-// requireRefusal requires that the server asks to be tried again by a delivery of the size given to a connection that
-// it has not looked up before.
+// requireRefusal requires that the server asks the sender to retry a delivery of the given size to a connection that it
+// has not read before.
 func (w *world) requireRefusal(t *testing.T, s *server, size int) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+"/api/v1/webhook/"+w.idle,

@@ -20,7 +20,7 @@ type proxy struct {
 	mu    sync.Mutex
 	cut   bool
 	pairs map[net.Conn]net.Conn
-	// armed says that the next commit of an event is to be carried out and its answer lost; doomed is the client that
+	// armed says that the next commit of an event is to be carried out and its response lost; doomed is the client that
 	// asked for it. storing holds the clients that have sent an event and not committed it yet.
 	armed   bool
 	doomed  net.Conn
@@ -118,7 +118,7 @@ func (p *proxy) pass(client net.Conn, request bool, message []byte) bool {
 	return false
 }
 
-// cutAtCommit cuts the network when the answer to the next commit of an event is on its way.
+// cutAtCommit cuts the network when the response to the next commit of an event is on its way.
 func (p *proxy) cutAtCommit(t *testing.T) {
 	t.Helper()
 	p.mu.Lock()
@@ -151,7 +151,7 @@ func (p *proxy) setCutLocked(cut bool) {
 	clear(p.storing)
 }
 
-// reset ends a connection at once, with what is under way in it.
+// reset ends a connection immediately, with its requests in progress.
 func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // else it ends politely

@@ -56,8 +56,8 @@ func (o *refuser) count() (refused, taken int) {
 	return o.refused, o.taken
 }
 
-// A bulk replay goes on after any number of kills: it starts every delivery once, leaves none out, counts what it did,
-// and repeats on the wire at most what was in flight.
+// A bulk replay continues after any number of kills: it starts every delivery once, leaves none out, counts its
+// deliveries, and sends twice at most what was in flight.
 func TestKillDuringBulkReplay(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)

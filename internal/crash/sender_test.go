@@ -30,12 +30,12 @@ const (
 	recovering
 )
 
-// answered is the result of one inbound request.
+// result is the result of one inbound request.
 type answered struct {
 	guid string
-	// began and ended are the phases in which the request started and its answer came.
+	// began and ended are the phases in which the request started and its response came.
 	began, ended phase
-	status       int // 0 when there was no answer
+	status       int // 0 when there was no response
 	retryAfter   string
 	event        string
 	duplicate    bool
@@ -66,16 +66,16 @@ func newSender(client *http.Client, seed uint64) *sender {
 const (
 	// bodyPrefix is what the bytes of every delivery begin with.
 	bodyPrefix = `{"action":"opened",`
-	// senders is how many requests are under way at once.
+	// senders is how many requests are in progress at the same time.
 	senders = 8
-	// patientSender is how many unanswered deliveries the provider lets gather before it sends nothing new.
+	// patientSender is how many deliveries without a response the provider lets gather before it sends nothing new.
 	patientSender = 200
 	// refusedPause is how long the provider leaves the server alone after a refusal: far less than a real one would, but
 	// enough to leave the machine to others.
 	refusedPause = 5 * time.Millisecond
 )
 
-// start sends until the function that it returns is called; that one waits for the last answers.
+// start sends until the function that it returns is called, which waits for the last responses.
 func (p *sender) start(t *testing.T, base string) (stop func()) {
 	t.Helper()
 	var stopped atomic.Bool
@@ -107,8 +107,8 @@ func (p *sender) sendOne(ctx context.Context, base string, random *rand.Rand) bo
 	return p.post(ctx, base, guid)
 }
 
-// next chooses what to send: something unanswered, something acknowledged, or something new, which may be sent twice at
-// once.
+// next chooses what to send: a delivery without a response, an acknowledged one, or a new one, which may be sent twice
+// at the same time.
 func (p *sender) next(random *rand.Rand) (guid string, twice bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,7 +128,7 @@ func (p *sender) next(random *rand.Rand) (guid string, twice bool) {
 	}
 }
 
-// repeat sends all that is unanswered once, and reports whether all of it is acknowledged now.
+// resend sends all deliveries without a response once, and reports whether all are acknowledged now.
 func (p *sender) repeat(ctx context.Context, base string) bool {
 	p.mu.Lock()
 	list := p.unanswered
@@ -167,7 +167,7 @@ func (p *sender) post(ctx context.Context, base, guid string) bool {
 	return true
 }
 
-// request returns the answer's status, or 0 when there was none, and reads an acknowledgement into a.
+// request returns the response's status, or 0 when there was none, and reads an acknowledgement into a.
 func (p *sender) request(ctx context.Context, url, guid string, a *answered) (status int, retryAfter string) {
 	body := []byte(bodyPrefix + `"issue":{"title":` + strconv.Quote(guid) + `}}`)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
@@ -245,8 +245,8 @@ func (p *sender) refused() bool {
 	return !slices.ContainsFunc(list[len(list)-many:], func(a answered) bool { return a.status == http.StatusOK })
 }
 
-// check requires that acknowledgements were consistent: one event for one delivery, and at most one of its answers
-// without the mark of a repeat.
+// check requires that acknowledgements were consistent: one event for one delivery, and at most one of its responses
+// without the mark of a duplicate.
 func (p *sender) check(t *testing.T) {
 	t.Helper()
 	p.mu.Lock()

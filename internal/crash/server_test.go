@@ -34,7 +34,7 @@ func startServer(t *testing.T, dir, databaseURL string, args ...string) *server 
 	}
 	s := &server{cmd: exec.CommandContext(t.Context(), testkit.Binary(t), args...), log: newServerLog(),
 		exited: make(chan struct{})}
-	s.cmd.Env = []string{} // not the variables of whoever runs the tests
+	s.cmd.Env = []string{} // without the variables of the test's environment
 	s.cmd.Stderr = s.log
 	s.cmd.WaitDelay = time.Second
 	require.NoError(t, s.cmd.Start())
@@ -103,7 +103,7 @@ func (s *server) ended() bool {
 	}
 }
 
-// status asks a path without credentials and returns the answer's status; 0 when there is none.
+// status asks a path without credentials and returns the response's status; 0 when there is none.
 func (s *server) status(t *testing.T, client *http.Client, path string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.base+path, http.NoBody)

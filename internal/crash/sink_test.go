@@ -19,8 +19,8 @@ import (
 // deliveryKey names a delivery.
 type deliveryKey struct{ event, subscription string }
 
-// try names one try of a delivery: repeating it is repeating its number, because a number is used up when its outcome
-// is recorded.
+// attemptKey names one attempt of a delivery: resending it uses the same number again, because a number is used up when
+// its outcome is recorded.
 type try struct {
 	deliveryKey
 	number int64
@@ -29,12 +29,12 @@ type try struct {
 // arrival is a request that reached the receiver.
 type arrival struct {
 	try
-	// answer is the status with which it was answered; 0 when the sender was gone first.
+	// answer is the status of the response; 0 when the sender was gone first.
 	answer int
 }
 
-// sink is the receiver of everything. Mostly it answers at once; some deliveries are slow, some fail the first time,
-// and a few fail always.
+// sink is the receiver of everything. Mostly it responds immediately; some deliveries are slow, some fail the first
+// time, and a few fail always.
 type sink struct {
 	url  string
 	addr string
@@ -44,7 +44,7 @@ type sink struct {
 	arrivals []arrival
 	active   int
 	open     int           // connections
-	gate     chan struct{} // lets one answer out for each value, and all of them when closed
+	gate     chan struct{} // lets one response out for each value, and all of them when closed
 }
 
 func newSink(t *testing.T, seed uint64) *sink {
@@ -100,7 +100,7 @@ func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 }
 
-// plan says how the receiver treats a try; it is the same for the same seed.
+// plan says how the receiver treats an attempt; it is the same for the same seed.
 func (s *sink) plan(a try) (wait time.Duration, status int) {
 	h := fnv.New64a()
 	_, _ = h.Write(strconv.AppendUint(nil, s.seed, 10))
@@ -132,21 +132,21 @@ func (s *sink) left() {
 	s.active--
 }
 
-// answer notes the answer before it goes out, so that nobody can know of it earlier than this list.
+// answer records the response before it goes out, so that no one can know of it earlier than this list.
 func (s *sink) answer(i, status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.arrivals[i].answer = status
 }
 
-// hold keeps back every answer until admit or release.
+// hold keeps back every response until admit or release.
 func (s *sink) hold() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gate = make(chan struct{})
 }
 
-// admit lets out the answers to n requests that are waiting.
+// admit lets out the responses to n requests that are waiting.
 func (s *sink) admit(t *testing.T, n int) {
 	t.Helper()
 	s.mu.Lock()
@@ -161,14 +161,14 @@ func (s *sink) admit(t *testing.T, n int) {
 	}
 }
 
-// release lets out all answers from now on.
+// release lets out all responses from now on.
 func (s *sink) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(s.gate)
 }
 
-// count returns how many requests have arrived, and how many are being answered.
+// count returns how many requests have arrived, and how many wait for a response.
 func (s *sink) count() (arrived, active int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +182,7 @@ func (s *sink) since(from int) []arrival {
 	return append([]arrival(nil), s.arrivals[from:]...)
 }
 
-// settle returns when everything that a server sent before it ended has been read and taken down.
+// quiesce returns when the sink has read and recorded everything that a server sent before it ended.
 func (s *sink) settle(t *testing.T) {
 	t.Helper()
 	// Connections are accepted in order: when this one has been, those that the server made have been too.

@@ -9,8 +9,8 @@ import (
 	"sallyport/internal/platform/testkit"
 )
 
-// A server that is asked to end under load does so in time and in good order: what is under way is finished and
-// recorded, every lease is given back, and the next server repeats nothing.
+// A server that is stopped under load ends in time and in good order: attempts in progress are finished and recorded,
+// every lease is released, and the next server sends nothing twice.
 func TestTerminate(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)
@@ -35,8 +35,8 @@ func TestTerminate(t *testing.T) {
 	})
 }
 
-// A receiver that does not answer cannot keep the server from ending in time: the tries under way are cut off, and
-// their leases are given back all the same.
+// A receiver that does not respond cannot keep the server from ending in time: the attempts in progress are cut off,
+// and their leases are released all the same.
 func TestTerminateBesideHangingReceiver(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)

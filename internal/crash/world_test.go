@@ -22,9 +22,9 @@ const (
 	secret = "a secret of the provider's side"
 	// receivers is how many subscriptions get each event.
 	receivers = 2
-	// tries is how many tries a delivery has: one, and those of the schedule.
+	// attempts is how many attempts a delivery has: one, and those of the schedule.
 	tries = 3
-	// inFlight is how many tries may be under way at once: the server's default of 10 for each subscription.
+	// inFlight is how many attempts may be in progress at the same time: the server's default of 10 for each subscription.
 	inFlight = 10 * receivers
 )
 
@@ -59,7 +59,7 @@ func newWorld(t *testing.T, databaseURL, dir string) *world {
 	return w
 }
 
-// settle makes the connections and subscriptions of a new database.
+// populate creates the connections and subscriptions of a new database.
 func (w *world) settle(t *testing.T, s *server) {
 	t.Helper()
 	w.credentials(t)
@@ -98,7 +98,7 @@ func (w *world) connect(t *testing.T, s *server, id string) string {
 	return u.Path[strings.LastIndex(u.Path, "/")+1:]
 }
 
-// call makes a request to the API, requires the status, and decodes the answer into out unless that is nil.
+// call makes a request to the API, requires the status, and decodes the response into out unless that is nil.
 func (w *world) call(t *testing.T, s *server, method, path string, body any, status int, out any) {
 	t.Helper()
 	var content bytes.Buffer
@@ -156,7 +156,7 @@ func (w *world) database(t *testing.T) *db.DB {
 }
 
 // postgres opens the PostgreSQL database when the backends of the server that ended are gone: until then one of them
-// may be carrying out the last thing that it was told.
+// may be running its last statement.
 func (w *world) postgres(t *testing.T) *db.DB {
 	t.Helper()
 	u, err := url.Parse(w.databaseURL)
@@ -175,5 +175,5 @@ func (w *world) postgres(t *testing.T) *db.DB {
 	return d
 }
 
-// shutdownTimeout is what servers are told where it matters, and the most that any may take.
+// shutdownTimeout is the servers' setting where it matters, and the most that any may take.
 const shutdownTimeout = 20 * time.Second

@@ -63,7 +63,7 @@ func (w *signalling) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Kept, the gateway stays until it is told to end, and then nothing of it does.
+// With --keep the gateway stays until it is stopped, and then nothing of it remains.
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	o, _ := options(t)

@@ -22,7 +22,7 @@ type arrival struct {
 	body   []byte
 }
 
-// receiver is what an application has at its URL: it takes what is posted and answers 204.
+// receiver is what an application has at its URL: it accepts every request and responds with 204.
 type receiver struct {
 	url    string
 	got    chan arrival
@@ -69,6 +69,6 @@ func (r *receiver) next(ctx context.Context) (arrival, error) {
 }
 
 func (r *receiver) close() {
-	_ = r.server.Close() // whatever is left of the demo's own requests ends here
+	_ = r.server.Close() // any remaining requests of the demo end here
 	<-r.ended
 }

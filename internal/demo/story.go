@@ -109,7 +109,7 @@ func (s *stage) subscribe(ctx context.Context) error {
 		sub.ID)
 }
 
-// receipt is the gateway's answer to a provider.
+// receipt is the gateway's response to a provider.
 type receipt struct {
 	EventUUID string `json:"event_uuid"`
 	Duplicate bool   `json:"duplicate"`

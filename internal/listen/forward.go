@@ -14,14 +14,15 @@ import (
 )
 
 const (
-	// keptAnswer is how much of a receiver's answer is read.
+	// keptAnswer is how much of a receiver's response is read.
 	keptAnswer = 64 << 10
-	// fetches is how often an event is asked for while the server does not answer, and fetchWait how long between two.
+	// fetches is how often an event is requested while the server does not respond, and fetchWait the time between two
+	// requests.
 	fetches   = 5
 	fetchWait = 2 * time.Second
 )
 
-// event is what the stream and the API tell of an event.
+// event holds an event's fields from the stream and the API.
 type event struct {
 	EventUUID         string            `json:"event_uuid"`
 	EventType         string            `json:"event_type"`
@@ -73,7 +74,7 @@ func (l *listener) forward(ctx context.Context, e *event) Result {
 }
 
 // fetch reads the headers and the body of an event, which the stream does not carry, and asks again for a while when
-// the server does not answer.
+// the server does not respond.
 func (l *listener) fetch(ctx context.Context, e *event) (body []byte, err error) {
 	for n := range fetches {
 		if n > 0 {

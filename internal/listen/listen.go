@@ -100,7 +100,7 @@ func Run(ctx context.Context, o Options) (left int, err error) {
 }
 
 func newListener(o Options) (*listener, error) {
-	// Whoever runs the command names the receiver, also one in a private network.
+	// The user of the command names the receiver, also one in a private network.
 	everywhere := []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(),
 		0)}
 	client := egress.New(egress.Policy{AllowCIDRs: everywhere, AllowHTTP: true}, egress.Options{Clock: o.Clock})
@@ -125,7 +125,7 @@ type listener struct {
 	key    []byte
 	queue  chan event
 	left   atomic.Int64
-	// mu is held while the observer is told.
+	// mu is held while the observer is called.
 	mu sync.Mutex
 }
 
@@ -141,7 +141,7 @@ func (l *listener) lost(why error, wait time.Duration) {
 	l.Observer.Lost(why, wait)
 }
 
-// query is the filter, without what a subscription would not forward either: repeats, and the providers' pings.
+// query is the filter, without what a subscription would not forward either: duplicates, and the providers' pings.
 func (l *listener) query() url.Values {
 	q := url.Values{"duplicate": {"false"}, "control": {"false"}}
 	for name, values := range l.Filter {
@@ -187,7 +187,7 @@ func (l *listener) message(ctx context.Context) func(sse.Message) error {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			return l.Observer.Stream(m)
-		default: // tries and changes
+		default: // attempts and changes
 			return nil
 		}
 	}

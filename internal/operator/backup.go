@@ -140,7 +140,7 @@ func inspect(ctx context.Context, path string, keyset secretbox.Source) (done Co
 		return Copied{}, fmt.Errorf("%w: %w", app.ErrKeyset, err)
 	}
 	for _, c := range app.SealedColumns() {
-		// Another release's schema may lack the other columns; every one has had this.
+		// The other columns may be missing in another release's schema. Every release has this one.
 		if state.Current != state.Latest && c.Table != "installation" {
 			continue
 		}
@@ -234,7 +234,7 @@ func restoredKeyset(cfg *config.Config, from string) (secretbox.Source, error) {
 	}
 }
 
-// unoccupied refuses a folder that holds a database, or what SQLite has left of one: a write-ahead log beside a file
+// unoccupied refuses a folder that holds a database, or what SQLite has left of one: a write-ahead log next to a file
 // that it does not belong to would damage it.
 func unoccupied(dir string) error {
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {

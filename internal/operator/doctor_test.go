@@ -91,7 +91,7 @@ func TestDoctorEgress(t *testing.T) {
 	}
 }
 
-// Addresses that clients could make up, and proxies that nobody declared, are noticed.
+// Addresses that clients could make up, and undeclared proxies, are noticed.
 func TestDoctorProxies(t *testing.T) {
 	t.Parallel()
 	run := func(d *doctor) Check { return d.proxies(t.Context()) }
@@ -179,7 +179,8 @@ func TestDoctorCertificate(t *testing.T) {
 	}
 }
 
-// Only Sallyport's own answer counts as reaching it, and an address that the internet does not reach is said to be one.
+// Only Sallyport's own response counts as reaching it, and an address that the internet does not reach is reported as
+// one.
 func TestDoctorPublicURL(t *testing.T) {
 	t.Parallel()
 	ask := func(url string) Check {

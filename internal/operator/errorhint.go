@@ -13,7 +13,7 @@ import (
 	"sallyport/internal/providers/registry"
 )
 
-// What to do about the troubles that operators meet.
+// Remedies for common problems of operators.
 const (
 	hintNoDatabase = "Start `sallyport serve` or run `sallyport migrate` once, or name the right folder with --data."
 	hintDatabase   = "Check that the database runs and is reachable from here, and that --database-url, or the data " +

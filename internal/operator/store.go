@@ -69,7 +69,7 @@ func openDatabase(ctx context.Context, cfg *config.Config) (*db.DB, error) {
 	return d, nil
 }
 
-// openExisting opens the database, whatever its schema, and makes none.
+// openExisting opens an existing database with any schema.
 func openExisting(ctx context.Context, cfg *config.Config) (*db.DB, error) {
 	if cfg.SQLite() {
 		_, err := os.Stat(filepath.Join(cfg.Data, db.FileName))

@@ -18,8 +18,8 @@ type limits struct {
 	Items                          *limits
 }
 
-// Every parameter is bounded, and the document says how, also that none is ever empty: a client can tell beforehand
-// what the service would refuse.
+// Every parameter is bounded, and the document says how, also that none is ever empty: a client knows beforehand what
+// the service would refuse.
 func TestParametersAreBounded(t *testing.T) {
 	t.Parallel()
 	text, err := reference.Document()

@@ -41,8 +41,8 @@ func addedLines(first, second []byte) []string {
 	return added
 }
 
-// A description is the whole comment of the field, on one line for each paragraph and item of a list. A type that is
-// declared by another's name has its fields. What the document does not show is left out.
+// A description is the whole comment of the field, on one line for each paragraph and item of a list. A type declared
+// from another's name has its fields. Fields that the document does not show are left out.
 func TestDescribe(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

@@ -110,8 +110,8 @@ func TestCheckDecidesTheStatus(t *testing.T) {
 	require.Equal(t, exitMissed, status, stderr)
 }
 
-// A part that could not be made is named, and the status tells it from a target that was missed; the other parts are
-// still reported.
+// A part that could not run is named, and the status distinguishes it from a missed target; the other parts are still
+// reported.
 func TestRunWithAServerThatDoesNotStart(t *testing.T) {
 	t.Parallel()
 	status, stdout, stderr, out := measure(t, "--server-arg=--fail")

@@ -128,7 +128,7 @@ func (b *bench) yardstick(ctx context.Context, r *report.Report) (err error) {
 	return err
 }
 
-// engine starts the gateway on one engine and runs the three phases. What was measured before a failure stays in e.
+// engine starts the gateway on one engine and runs the three phases. Measurements from before a failure stay in e.
 func (b *bench) engine(ctx context.Context, e *report.Engine, dataDir string) (err error) {
 	if err := os.Mkdir(dataDir, 0o700); err != nil {
 		return fmt.Errorf("make data folder: %w", err)

@@ -14,8 +14,7 @@ import (
 	"sallyport/internal/platform/clock"
 )
 
-// The sink must recognise every event in whatever envelope it comes back, and the size on the wire must be the stated
-// one.
+// The sink must recognise every event in any envelope, and the size on the wire must be the stated one.
 func TestBodyIsFoundAgain(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

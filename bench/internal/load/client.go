@@ -51,13 +51,13 @@ func (c *client) close() {
 		return
 	}
 	c.stop()
-	// The peer's answers have been read or given up; an error here changes no result.
+	// The peer's responses have been read or abandoned; an error here changes no result.
 	_ = c.conn.Close()
 	c.conn = nil
 }
 
-// do writes one request and reads its answer. The answer's slices hold until the next call. On an error the connection
-// is closed.
+// do writes one request and reads its response. The response's slices are valid until the next call. On an error the
+// connection is closed.
 func (c *client) do(request []byte) (wire.Message, error) {
 	if _, err := c.conn.Write(request); err != nil {
 		c.close()
@@ -74,7 +74,8 @@ func (c *client) do(request []byte) (wire.Message, error) {
 	return answer, nil
 }
 
-// accepted reports whether an answer acknowledges a new event: status 200, the event's identifier, and not a duplicate.
+// accepted reports whether a response acknowledges a new event: status 200, the event's identifier, and not a
+// duplicate.
 func accepted(answer wire.Message) bool {
 	if answer.Status != 200 {
 		return false

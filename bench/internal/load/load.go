@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// answerGrace is how long the last answers may take after the plan's end.
+	// answerGrace is how long the last responses may take after the plan's end.
 	answerGrace = 30 * time.Second
 	// maxFailures ends a connection's loop after that many transport errors in a row; a dead server ends the run early.
 	maxFailures = 5
-	// maxExcerpt bounds the text of the first refused answer that is kept.
+	// maxExcerpt bounds the text of the first refused response that is kept.
 	maxExcerpt = 300
 )
 
@@ -171,7 +171,7 @@ func (w *worker) closed(ctx context.Context) error {
 }
 
 // open sends event n of the schedule at start + n/rate, for every n that falls to connection index. A request that is
-// late because the connection's previous answer was late is still sent, and its lag recorded.
+// late because the connection's previous response was late is still sent, and its lag recorded.
 func (w *worker) open(ctx context.Context, start time.Duration, index int, plan Plan) error {
 	for n := index; ctx.Err() == nil; n += plan.Connections {
 		due := start + time.Duration(n)*time.Second/time.Duration(plan.PerSecond)
@@ -189,7 +189,7 @@ func (w *worker) open(ctx context.Context, start time.Duration, index int, plan 
 	return nil
 }
 
-// one sends one event and waits for its answer. It returns false when the tracker takes no more events, and an error
+// one sends one event and waits for its response. It returns false when the tracker takes no more events, and an error
 // when the connection is beyond hope.
 func (w *worker) one(ctx context.Context) (more bool, err error) {
 	if err := w.client.connect(ctx, w.deadline); err != nil {
@@ -216,8 +216,8 @@ func (w *worker) one(ctx context.Context) (more bool, err error) {
 	return true, nil
 }
 
-// lost counts a request without an answer and returns its cause once the connection has to be given up. What the run's
-// own end cuts off is no failure.
+// lost counts a request without a response and returns its cause when the connection has to be closed. A request that
+// the run's own end cuts off is no failure.
 func (w *worker) lost(ctx context.Context, cause error) (fatal error) {
 	if ctx.Err() == nil {
 		w.failed++

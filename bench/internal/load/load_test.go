@@ -164,7 +164,7 @@ func TestOnlyFreshAcknowledgementsCount(t *testing.T) {
 }
 
 // The schedule of an open loop is kept by the clock alone: event n is sent no earlier than n/rate after the start, and
-// the number of events is rate times duration, whatever the number of connections.
+// the number of events is rate times duration, for any number of connections.
 func TestOpenLoopKeepsItsSchedule(t *testing.T) {
 	t.Parallel()
 	_, addr := serve(t, verifyGitHub, acknowledge)
@@ -202,7 +202,7 @@ func TestRunEndsWhenTheServerIsGone(t *testing.T) {
 	require.Equal(t, 10, out.Failed)
 }
 
-// Cancelling ends the run even while the server keeps an answer back.
+// Cancelling ends the run even while the server keeps a response back.
 func TestRunEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -13,7 +13,7 @@ import (
 type window struct {
 	length time.Duration
 	events int
-	// eventsToEnd also counts what was acknowledged after the window: the answers that the end of the load waited for.
+	// eventsToEnd also counts events acknowledged after the window: the responses that the end of the load waited for.
 	eventsToEnd int
 	// ack is the time to the acknowledgement of each event sent in the window.
 	ack []time.Duration
@@ -47,7 +47,7 @@ func acknowledged(records iter.Seq[event.Record], from, to time.Duration, exhaus
 	return w
 }
 
-// journey is what became of the events of one load.
+// journey is the outcome of the events of one load.
 type journey struct {
 	acknowledged int
 	// delivered events were acknowledged and seen.

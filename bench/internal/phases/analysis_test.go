@@ -16,8 +16,8 @@ func acked(sent, at int) event.Record {
 	return event.Record{Sent: ms(sent), Acked: ms(at), WasAcked: true}
 }
 
-// The rate counts what was acknowledged inside the window and nothing else; the times are those of requests that began
-// inside it, so that the slow answer at its end is not lost.
+// The rate counts only events acknowledged inside the window. The times are those of requests that began inside it, so
+// that the slow response at its end is not lost.
 func TestAcknowledgedWindow(t *testing.T) {
 	t.Parallel()
 	records := slices.Values([]event.Record{
@@ -25,7 +25,7 @@ func TestAcknowledgedWindow(t *testing.T) {
 		acked(8, 12),   // began in the warm-up: in the rate, not in the times
 		acked(10, 20),  // inside
 		{Sent: ms(15)}, // refused
-		acked(19, 40),  // began inside, answered after the end: in the times, not in the rate
+		acked(19, 40),  // began inside, finished after the end: in the times, not in the rate
 		acked(41, 42),  // after the end
 	})
 	require.Equal(t, window{
@@ -38,8 +38,8 @@ func TestAcknowledgedWindow(t *testing.T) {
 	require.Equal(t, window{}, acknowledged(slices.Values([]event.Record(nil)), 0, 0, true))
 }
 
-// What was acknowledged but not seen is missing; what was seen but not acknowledged is no delivery; each time is taken
-// from the sending.
+// An event that was acknowledged but not seen is missing. One that was seen but not acknowledged is no delivery. Each
+// time is taken from the sending.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	seen := func(r event.Record, at, repeats int) event.Record {

@@ -21,7 +21,7 @@ import (
 
 const (
 	drainPoll = 5 * time.Millisecond
-	// settle is how long the sink listens on after the last arrival, for repeats of what it has seen.
+	// quiet is how long the sink listens after the last arrival, for duplicates.
 	settle = 500 * time.Millisecond
 )
 
@@ -189,7 +189,7 @@ type journeyRun struct {
 	from   time.Duration
 }
 
-// journey sends by plan and waits until every acknowledged event has arrived, or the drain time-out has passed.
+// journey sends by plan and waits until every acknowledged event has arrived, or the drain timeout has passed.
 func (r *Runner) journey(
 	ctx context.Context, subject Subject, to *sink.Sink, verifier *sink.Verifier, plan load.Plan, profile string,
 ) (journeyRun, error) {

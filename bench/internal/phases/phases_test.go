@@ -89,7 +89,7 @@ func TestIngest(t *testing.T) {
 }
 
 // Every acknowledged event is followed to the sink, in the warm-up and in the measured part, and so is each kind of
-// fault: a bench that saw none of them would call any gateway flawless.
+// failure: a bench that missed them would call any gateway flawless.
 func TestDelivery(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

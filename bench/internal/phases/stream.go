@@ -42,7 +42,7 @@ func (r *Runner) Streaming(ctx context.Context, subject Subject, to *sink.Sink, 
 			return nil, fmt.Errorf("streams: %w", err)
 		}
 	}
-	// The messages after the last received ones: tries and changes.
+	// The messages after the last received ones: attempts and changes.
 	if err := r.wait(ctx, settle); err != nil {
 		return nil, fmt.Errorf("streams: %w", err)
 	}

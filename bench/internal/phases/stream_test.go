@@ -20,7 +20,7 @@ func (b *bed) plan() readers.Plan {
 		Count: reading}
 }
 
-// Every reader is held to every acknowledged event: one that was not told of some, or of some twice, shows.
+// Every reader must get every acknowledged event: one that missed some, or got some twice, is reported.
 func TestStreaming(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -35,7 +35,7 @@ type reader struct {
 	repeatedEvents, repeatedAttempts int64
 	lagged, gaps, reconnects         int64
 	delays                           []time.Duration
-	// seen are the events and tries that a followed reader was told of.
+	// seen are the events and attempts that a followed reader has received.
 	seen   map[string]bool
 	lastID []byte
 }
@@ -182,7 +182,7 @@ func between(b []byte, text string) string {
 	return string(value)
 }
 
-// again returns 1 for what the reader was told of before.
+// again returns 1 for a message that the reader has already received.
 func (r *reader) again(name string) int64 {
 	if r.seen[name] {
 		return 1

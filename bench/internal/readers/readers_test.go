@@ -51,7 +51,7 @@ func received(uuid string) string {
 		`","received_at":"2026-03-04T05:06:07.890Z","event: ":1}`)
 }
 
-// Messages are counted by type over all readers, in whatever pieces they come; followed readers notice repeats.
+// Messages are counted by type over all readers, in any fragmentation. Followed readers notice duplicates.
 func TestCounts(t *testing.T) {
 	t.Parallel()
 	s := newStreams(t, func(_ int64, w http.ResponseWriter, r *http.Request) {

@@ -24,7 +24,7 @@ func good() report.Engine {
 	}
 }
 
-// Each figure just beyond its target, each phase left out and each fault must fail the check, and nothing else may.
+// Each figure just beyond its target, each phase left out and each defect must fail the check, and nothing else may.
 func TestComplete(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -19,7 +19,7 @@ import (
 // sampleEvery is how many forwards go by for each one that is verified; the first is always verified.
 const sampleEvery = 100
 
-// Answers hold no Date field: a recipient with a clock adds its own (RFC 9110, section 6.6.1).
+// Responses have no Date field: a recipient with a clock adds its own (RFC 9110, section 6.6.1).
 const (
 	answerOK       = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 	answerNotFound = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
@@ -129,7 +129,7 @@ func (s *Sink) accept() {
 			return
 		}
 		if !s.enter(conn) {
-			_ = conn.Close() // the sink is closing; nobody waits for this connection
+			_ = conn.Close() // the sink is closing; no one waits for this connection
 			return
 		}
 		s.serving.Go(func() { s.serve(conn) })
@@ -174,7 +174,7 @@ func (s *Sink) serve(conn net.Conn) {
 			}
 			return
 		}
-		// After the answer: the sender need not wait for the verification, as it would not for a receiver that queues.
+		// After the response: the sender need not wait for the verification, as it would not for a receiver that queues.
 		if check != nil {
 			check()
 		}

@@ -116,7 +116,7 @@ func TestForwardsFromNetHTTP(t *testing.T) {
 	_, arrived := f.tracker.Progress()
 	require.Equal(t, events, arrived)
 	f.client.CloseIdleConnections()
-	// Verification happens after the answer; closing waits for it.
+	// Verification happens after the response. Closing waits for it.
 	require.NoError(t, f.sink.Close())
 	require.Equal(t, sink.Counts{Forwards: events, Verified: events / 100}, f.sink.Counts())
 }

@@ -11,7 +11,7 @@ import (
 	"sallyport/bench/internal/stats"
 )
 
-// The definition itself is the oracle: count the samples at or below the answer, and below every smaller sample.
+// The definition itself is the oracle: count the samples at or below the result, and below every smaller sample.
 func TestNearestRankMeetsItsDefinition(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -15,7 +15,7 @@ import (
 
 const (
 	apiTimeout = 30 * time.Second
-	// maxAnswer bounds what is read of an API answer.
+	// maxAnswer bounds how much of an API response is read.
 	maxAnswer = 1 << 20
 	// ConnectionID names the one connection of a run.
 	ConnectionID = "bench"

@@ -35,7 +35,7 @@ type Database struct {
 func CreateDatabase(ctx context.Context, adminURL string) (*Database, error) {
 	own, err := url.Parse(adminURL)
 	if err != nil || (own.Scheme != "postgres" && own.Scheme != "postgresql") {
-		// The parser's own text repeats the URL, which may hold a password.
+		// The parser's own text quotes the URL, which may hold a password.
 		return nil, fmt.Errorf("%w: not a postgres:// URL", ErrDatabaseURL)
 	}
 	cfg, err := pgx.ParseConfig(adminURL)

@@ -114,7 +114,7 @@ func (s *Server) Stop() error {
 	return nil
 }
 
-// awaitReady polls until the gateway answers /readyz with 200, then reads its credentials.
+// awaitReady polls until the gateway returns 200 for /readyz, then reads its credentials.
 func (s *Server) awaitReady(ctx context.Context, clk clock.Clock, credentials string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

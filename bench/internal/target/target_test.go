@@ -82,7 +82,7 @@ func TestServerLifeCycle(t *testing.T) {
 		`--admin-listen 127\.0\.0\.1:\d+ --log-level warn\n$`, string(started))
 }
 
-// A gateway that does not come up is reported at once, with the place of its log, instead of waited for.
+// A gateway that does not come up is reported immediately, with the path of its log.
 func TestServerThatDoesNotStart(t *testing.T) {
 	t.Parallel()
 	_, log, err := startToy(t, "--fail")
@@ -98,7 +98,8 @@ func TestServerDoesNotInheritSettings(t *testing.T) {
 	require.NoError(t, server.Stop())
 }
 
-// What the API refuses must stop the run with the answer's text; an answer without the promised fields is refused too.
+// A refusal of the API must stop the run with the response's text. A response without the promised fields is refused
+// too.
 func TestAPIReportsRefusals(t *testing.T) {
 	t.Parallel()
 	toy, err := toygateway.New(t.Context(), toygateway.Defects{})
@@ -172,7 +173,7 @@ func TestDatabase(t *testing.T) {
 	require.ErrorContains(t, err, "does not exist")
 }
 
-// Databases elsewhere are refused before any connection is made, and a refused URL's password is not repeated.
+// Databases elsewhere are refused before any connection is made, and a refused URL's password is not quoted.
 func TestDatabaseRefusesOtherHosts(t *testing.T) {
 	t.Parallel()
 	for _, admin := range []string{

@@ -46,7 +46,7 @@ func StartYardstick(ctx context.Context, program string, args []string, secret s
 	if err != nil {
 		return nil, fmt.Errorf("start yardstick: %w", err)
 	}
-	// Not StdoutPipe: Wait closes that, and Wait runs beside the reading here.
+	// Not StdoutPipe: Wait closes that, and Wait runs during the reading here.
 	stdout, childStdout, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("start yardstick: %w", err)

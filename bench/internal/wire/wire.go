@@ -143,7 +143,7 @@ func (r *Reader) head() (int, error) {
 	}
 }
 
-// fill reads once more from the source, making room first.
+// fill makes room and reads again from the source.
 func (r *Reader) fill() error {
 	if r.start == r.end {
 		r.start, r.end = 0, 0

@@ -56,7 +56,7 @@ func (c *chopped) Read(p []byte) (int, error) {
 	return c.src.Read(p[:n])
 }
 
-// Answers are told apart by status and framing; an answer whose end cannot be known must be an error, not a guess.
+// Responses are distinguished by status and framing. A response without a certain end must be an error, not a guess.
 func TestResponse(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -107,8 +107,8 @@ func TestResponse(t *testing.T) {
 	}
 }
 
-// Whatever a peer sends, the reader must end without a panic, and where net/http also accepts the request the bodies
-// must agree: a framing difference would let the sink count something that was never sent.
+// For any input the reader must end without a panic, and where net/http also accepts the request the bodies must agree:
+// a framing difference would let the sink count something that was never sent.
 func FuzzRequestAgreesWithNetHTTP(f *testing.F) {
 	f.Add([]byte("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc"))
 	f.Add([]byte("GET / HTTP/1.1\r\nHost: a\r\n\r\n"))

@@ -11,7 +11,7 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// The matrix of system roles and permissions, in full: whoever adds a permission says here who has it.
+// The matrix of system roles and permissions, in full: each new permission is added here.
 func TestSystemRoles(t *testing.T) {
 	t.Parallel()
 	const owner, admin, developer, approver, auditor, viewer = access.Owner, access.Admin, access.Developer,
@@ -86,7 +86,7 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// A member's own account is theirs without any role; nobody else's is, and no key has one.
+// A member's own account is theirs without any role. No one else's is, and no key has one.
 func TestOwnAccount(t *testing.T) {
 	t.Parallel()
 	for _, p := range access.OwnAccount() {
@@ -97,8 +97,8 @@ func TestOwnAccount(t *testing.T) {
 	}
 }
 
-// Whatever roles are added up, a permission holds in an environment if one of them brings it in the team or there, and
-// in the team only if one brings it in the team; what concerns the team never comes from a role in an environment.
+// For any set of roles, a permission applies in an environment if one of them brings it in the team or there, and in
+// the team only if one brings it in the team. A right in the team never comes from a role in an environment.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -42,7 +42,7 @@ func TestBoundsAreSets(t *testing.T) {
 	})
 }
 
-// The bound that nobody has set holds nothing, and a text that is not understood is never taken for a wider bound.
+// An unset bound contains nothing, and an unknown text never becomes a wider bound.
 func TestNoBoundIsNothing(t *testing.T) {
 	t.Parallel()
 	var none access.Bound

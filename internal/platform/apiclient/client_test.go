@@ -163,8 +163,8 @@ func TestEach(t *testing.T) {
 	require.ErrorIs(t, err, stop)
 }
 
-// A server that does not answer is named, with what happened and without the key; a hanging one costs no more than the
-// time-out.
+// A server that does not respond is named, with the cause and without the key. A hanging one costs no more than the
+// timeout.
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
 	c, err := apiclient.New(apiclient.Options{Server: "http://127.0.0.1:1", Key: "sp_hidden"})

@@ -20,7 +20,7 @@ import (
 	"sallyport/internal/platform/testkit/await"
 )
 
-// script answers the n-th request, from 0, by its n-th function, and remembers what each asked for.
+// script handles the n-th request, from 0, with its n-th function, and records the position of each.
 type script struct {
 	mu    sync.Mutex
 	turns []http.HandlerFunc
@@ -58,7 +58,7 @@ func refusal(status int, code string) http.HandlerFunc {
 	}
 }
 
-// hasty is a clock on which nobody waits.
+// hasty is a clock on which no wait takes time.
 type hasty struct{ clock.Clock }
 
 func (hasty) NewTimer(time.Duration) clock.Timer { return clock.System().NewTimer(0) }
@@ -74,8 +74,9 @@ func follower(t *testing.T, turns ...http.HandlerFunc) (*script, *apiclient.Clie
 	return s, c
 }
 
-// A following goes on behind the last message, or heartbeat, through ends in order, breaks, overload and a server that
-// is away, and tells of what was no end in order, once until it is over. A stream is open when it has a place.
+// Following continues behind the last message, or heartbeat, through ordered ends, breaks, overload and an absent
+// server. It reports each interruption that was not an ordered end, once until it is over. A stream is open when it has
+// a position.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	s, c := follower(t,
@@ -105,7 +106,7 @@ func TestFollow(t *testing.T) {
 		"3 status=failed k", "3 status=failed k", "9 status=failed k"}, s.asked)
 }
 
-// A stream that cannot be opened at the beginning is an error at once: most likely the command was given the wrong
+// A stream that cannot be opened at the beginning is an error immediately: most likely the command was given the wrong
 // server.
 func TestFollowOpensFirst(t *testing.T) {
 	t.Parallel()
@@ -129,7 +130,7 @@ func TestFollowOpensFirst(t *testing.T) {
 	require.ErrorAs(t, err, &gone)
 }
 
-// Who takes the messages can end the following, and so can the context; either way the place is known.
+// The consumer of the messages can end the following, and so can the context. Either way the position is known.
 func TestFollowEnds(t *testing.T) {
 	t.Parallel()
 	enough := errors.New("enough")

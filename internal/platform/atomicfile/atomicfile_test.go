@@ -47,7 +47,7 @@ func TestCommit(t *testing.T) {
 	require.Equal(t, "content", string(text))
 }
 
-// What is there is never overwritten, whether it was there at the beginning or came meanwhile.
+// An existing file is never overwritten, whether it was there at the beginning or came meanwhile.
 func TestReplacesNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -67,7 +67,7 @@ func TestReplacesNothing(t *testing.T) {
 	require.Equal(t, "first", string(text))
 }
 
-// What is not finished leaves nothing.
+// An unfinished file leaves nothing.
 func TestAbort(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// loadTimeout bounds one load. A load serves everybody who waits for it, so it does not end with the first one's
+// loadTimeout bounds one load. A load serves all callers that wait for it, so it does not end with the first one's
 // context.
 const loadTimeout = 5 * time.Second
 

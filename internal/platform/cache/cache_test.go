@@ -23,7 +23,7 @@ func forbidden(t *testing.T) func(context.Context) (string, int64, error) {
 }
 
 // A load that began before a change must never be what later callers see, whenever it ends: a subscription whose
-// creation was answered would miss events.
+// creation was confirmed would miss events.
 func TestCacheDoesNotInstallALoadOlderThanADrop(t *testing.T) {
 	t.Parallel()
 	var c cache.Cache[string, string]
@@ -72,8 +72,8 @@ func TestCacheForgetsFailures(t *testing.T) {
 	require.Equal(t, "works again", v)
 }
 
-// Who waits for another's load may leave, and the load neither ends with the context of who began it nor leaves waiters
-// behind when it panics.
+// A caller that waits for another's load may leave. The load neither ends with the context of the caller that began it
+// nor leaves waiters behind when it panics.
 func TestCacheWaitersAreFree(t *testing.T) {
 	t.Parallel()
 	var c cache.Cache[string, string]

@@ -56,7 +56,7 @@ func TestOf(t *testing.T) {
 }
 
 // One host cannot pass for many by writing its address in another way, or by taking another of the addresses that its
-// network gives it; different hosts are told apart.
+// network gives it; different hosts are distinguished.
 func TestHost(t *testing.T) {
 	t.Parallel()
 	for ip, want := range map[string][2]string{

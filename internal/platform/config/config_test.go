@@ -222,7 +222,7 @@ func TestAllProblemsTogether(t *testing.T) {
 	require.NotContains(t, problemList{{Key: "a", Message: strings.Join(got, "")}}.Error(), "hunter2")
 }
 
-// Each rule refuses its own breach, and nothing else is reported beside it.
+// Each rule refuses its own breach, and no other error is reported.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -334,7 +334,7 @@ func TestDevModeByFlagOnly(t *testing.T) {
 	require.Equal(t, sourceFlag, c.origin("egress-allow-http").Source)
 }
 
-// A file that is no flat mapping is refused with its line, and its text, which may hold a password, is not repeated.
+// A file that is no flat mapping is refused with its line, and its text, which may hold a password, is not quoted.
 func TestMalformedFiles(t *testing.T) {
 	t.Parallel()
 	for text, line := range map[string]int{
@@ -355,8 +355,8 @@ func TestMalformedFiles(t *testing.T) {
 	require.Empty(t, problems(t, nil, nil, "# nothing yet\n"))
 }
 
-// The settings stand beside commands with flags of their own, also of a name that a setting has in no command, and a
-// invalid setting does not keep kong from parsing.
+// Commands with flags of their own parse alongside the settings, also flags with the name of a setting that is in no
+// command, and an invalid setting does not keep kong from parsing.
 func TestEmbeddedInACommandLine(t *testing.T) {
 	t.Parallel()
 	var cli struct {

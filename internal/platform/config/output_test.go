@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the generated files instead of comparing them")
 
-// The printed configuration names each value's source and shows no secret, whatever form it came in.
+// The printed configuration names each value's source and shows no secret, in any form of the value.
 func TestPrintRedacts(t *testing.T) {
 	t.Parallel()
 	c, err := Load([]string{"--config=sallyport.yaml", "--dev"},

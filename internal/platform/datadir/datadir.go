@@ -57,7 +57,7 @@ func Open(dir string, sole bool) (*Lock, error) {
 // Close leaves the folder to others.
 func (l *Lock) Close() error { return l.file.Unlock() }
 
-// soleNode is the name of the one server that a SQLite database has: whatever lease it finds at its start is a
+// soleNode is the name of the one server that a SQLite database has: any lease that it finds at its start is a
 // predecessor's, also in a database that was restored elsewhere.
 const soleNode = "sole"
 

@@ -64,7 +64,7 @@ func (s *statements) prepare(ctx context.Context, pool *sql.DB, text string) {
 		s.byText = map[string]*sql.Stmt{}
 	}
 	if old := s.byText[text]; old != nil {
-		_ = old.Close() // the same text prepared twice at once; the later one stays
+		_ = old.Close() // the same text prepared twice at the same time; the later one stays
 	}
 	s.byText[text] = st
 }

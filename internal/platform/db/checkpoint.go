@@ -31,8 +31,8 @@ func (d *DB) Checkpoint(ctx context.Context) (next time.Duration, err error) {
 	if err != nil || frames < walFrames {
 		return checkpointIdle, err
 	}
-	// SQLite syncs the database only when it has copied the whole log, which while commits go on is in the last pass. What
-	// the passes before it copied is synced here, so that the writer waits for a few pages and not for all.
+	// SQLite syncs the database only when it has copied the whole log, which while commits go on is in the last pass. The
+	// pages that earlier passes copied are synced here, so that the writer waits for a few pages and not for all.
 	if err := d.sync(); err != nil {
 		return checkpointBusy, err
 	}

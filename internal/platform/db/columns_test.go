@@ -92,8 +92,8 @@ func anyThing(id string) *rapid.Generator[thing] {
 	})
 }
 
-// A row that is stored comes back as it was, whatever its fields hold; an update changes what it names and nothing
-// else, and only in the rows of its conditions.
+// A stored row comes back as it was, for any values of its fields. An update changes the fields that it names and
+// nothing else, and only in the rows of its conditions.
 func TestColumns(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {

@@ -112,8 +112,9 @@ func openSQLite(ctx context.Context, dir string) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the database file: %w", err)
 	}
-	// busy_timeout comes first, so that the pragmas after it wait for a lock too. Checkpoints run beside the commits (see
-	// checkpoint.go), because one inside a commit makes everybody in it wait; the automatic one is the safety net.
+	// busy_timeout comes first, so that the pragmas after it wait for a lock too. Checkpoints run alongside the commits
+	// (see checkpoint.go), because one inside a commit makes every transaction in it wait; the automatic one is the safety
+	// net.
 	pragmas := []string{
 		"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)",
 		"wal_autocheckpoint(50000)", "journal_size_limit(268435456)", "temp_store(MEMORY)",
@@ -144,7 +145,7 @@ func openSQLite(ctx context.Context, dir string) (*DB, error) {
 func openPostgres(ctx context.Context, databaseURL string) (*DB, error) {
 	cfg, err := pgx.ParseConfig(databaseURL)
 	if err != nil {
-		// pgx's text repeats the URL, and with it the password.
+		// pgx's text quotes the URL, and with it the password.
 		return nil, errors.New("the database URL is not a valid PostgreSQL URL")
 	}
 	if cfg.ConnectTimeout == 0 {

@@ -66,7 +66,7 @@ func TestMultiRowCoversEveryRow(t *testing.T) {
 	})
 }
 
-// A broken rule is told apart from a store that cannot serve: the first is the caller's, the second is a 503.
+// A broken rule is distinguished from a store that cannot serve: the first is the caller's, the second is a 503.
 func TestErrorsAreClassified(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -86,7 +86,7 @@ func TestErrorsAreClassified(t *testing.T) {
 	})
 }
 
-// A long write-ahead log is copied and started anew, so that it cannot grow without end, and nothing in it is lost.
+// A long write-ahead log is copied and restarted, so that it cannot grow without end, and nothing in it is lost.
 func TestCheckpointStartsTheLogAnew(t *testing.T) {
 	t.Parallel()
 	d, err := db.Open(t.Context(), "", t.TempDir())

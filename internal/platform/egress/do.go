@@ -61,7 +61,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *Error) {
 		out.Body, out.Truncated, err = readBody(resp, max(0, r.MaxResponseBytes))
 	}
 	if err == nil && out.Truncated && resp.ContentLength <= r.MaxResponseBytes+drainBytes {
-		// What is wanted has arrived: an error in the rest costs only the connection.
+		// The wanted part has arrived: an error in the rest costs only the connection.
 		_, _ = io.CopyN(io.Discard, resp.Body, drainBytes)
 	}
 	_ = resp.Body.Close() // the exchange is over; its errors came from Read

@@ -229,7 +229,7 @@ func TestPeerThatHangsUpAtOnce(t *testing.T) {
 	require.Equal(t, CodeConnectionReset, err.Code)
 }
 
-// A port where nothing listens is told apart from a peer that went away.
+// A port where nothing listens is distinguished from a peer that went away.
 func TestConnectionRefused(t *testing.T) {
 	t.Parallel()
 	var lc net.ListenConfig
@@ -244,7 +244,7 @@ func TestConnectionRefused(t *testing.T) {
 	require.False(t, err.BytesSent)
 }
 
-// The receiver is not to blame when the caller gives up: a cancelled context has its own code. A context's earlier
+// The receiver is not to blame when the caller cancels: a cancelled context has its own code. A context's earlier
 // deadline is a deadline.
 func TestCallersContext(t *testing.T) {
 	t.Parallel()

@@ -219,7 +219,7 @@ func TestRoundTripEarlyResponse(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "too large", string(body))
 		_, err = w.Write([]byte("more"))
-		for err == nil { // the write that was under way may have been taken
+		for err == nil { // the write in progress may have succeeded
 			_, err = w.Write([]byte("more"))
 		}
 		require.ErrorIs(t, err, io.ErrClosedPipe)
@@ -459,7 +459,7 @@ func TestRoundTripReplacesDeadIdleConnection(t *testing.T) {
 	}
 }
 
-// An http.Client for libraries returns redirects, and its errors can be told by their codes.
+// An http.Client for libraries returns redirects, and its errors can be distinguished by their codes.
 func TestHTTPClient(t *testing.T) {
 	t.Parallel()
 	base := site(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) })

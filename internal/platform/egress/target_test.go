@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each part of a URL that is not accepted is refused under its own code, before anybody connects.
+// Each part of a URL that is not accepted is refused under its own code, before any connection.
 func TestCheckURL(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, Policy{}, Options{})
@@ -157,7 +157,7 @@ func FuzzParseTarget(f *testing.F) {
 	})
 }
 
-// Whatever counts by host counts all ways to write a host together, and no two hosts, nor two ports of one.
+// Counts by host treat all spellings of a host as one, and keep two hosts, and two ports of one, apart.
 func TestHostKey(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, Policy{AllowHTTP: true, AllowLoopback: true}, Options{})

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A string is Unicode if, and only if, its code units come back from being read, whatever stands around the escapes.
+// A string is Unicode if, and only if, its code units survive decoding, for any surroundings of the escapes.
 func TestIsUnicode(t *testing.T) {
 	t.Parallel()
 	unit := rapid.OneOf(rapid.Uint16Range(0xd800, 0xdfff),
@@ -38,8 +38,8 @@ func TestIsUnicode(t *testing.T) {
 	})
 }
 
-// Whatever was written from values has no validation error where any value is allowed, and what is no JSON is left to
-// the decoder.
+// A document written from values has no validation error where any value is allowed, and invalid JSON is left to the
+// decoder.
 func FuzzInspect(f *testing.F) {
 	for _, seed := range []string{`{"a":[1,null,{"b":"\ud83d\ude00"}]}`, `{"a":1,"a":2}`, `"\ud800"`, `[`, `1e999`, "\xff",
 		`"\`, `"\u`} {

@@ -98,8 +98,8 @@ func walk(t require.TestingT, api *httpapi.API, target string, most int) [][]str
 	return pages
 }
 
-// Whatever the limit and the order, following the links shows every row once and in order, in pages of the limit, and
-// only the last page has no link.
+// For any limit and order, following the links shows every row once and in order, in pages of the limit, and only the
+// last page has no link.
 func TestPagesHoldEveryRowOnce(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

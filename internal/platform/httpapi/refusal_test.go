@@ -47,7 +47,7 @@ func TestChallenges(t *testing.T) {
 	require.Empty(t, s.do(http.MethodGet, things+"?x", "").Header().Get("WWW-Authenticate"), "a 422 has no challenge")
 }
 
-// A request that names no resource is answered as one for a route that is not there, whatever routes there are.
+// A request that names no resource gets the response of an unknown route, for any routes.
 func TestTargetsThatAreNoPath(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
@@ -92,8 +92,8 @@ func TestClientAddress(t *testing.T) {
 	}
 }
 
-// What failed is an error in the log; what was turned away under load is a warning; what the client or its settings
-// brought about is neither, and a client that leaves is no failure.
+// A failure is an error in the log. A request that was refused under load is a warning. A failure that the client or
+// its settings caused is neither, and a client that leaves is no failure.
 func TestLevels(t *testing.T) {
 	t.Parallel()
 	gone, leave := context.WithCancel(t.Context())

@@ -81,7 +81,7 @@ func TestQueries(t *testing.T) {
 }
 
 // An operation without a body refuses one that says something, with the validation errors of the query, instead of
-// ignoring it. What clients send where they have nothing to say passes.
+// ignoring it. An empty body in any common form passes.
 func TestBodiesThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	calls := 0
@@ -99,7 +99,7 @@ func TestBodiesThatNobodyReads(t *testing.T) {
 	require.Equal(t, 4, calls)
 }
 
-// No answer of an operation is kept by a cache on the way, which would not know that API-Key is a credential.
+// No cache keeps a response of an operation, which would not know that API-Key is a credential.
 func TestAnswersAreNotCached(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, func(context.Context) error { return nil })
@@ -112,7 +112,7 @@ func TestAnswersAreNotCached(t *testing.T) {
 	}
 }
 
-// A refusal is told in bounds, whatever the size of the query.
+// The text of a refusal is bounded, for any size of the query.
 func TestRefusedQueryIsBounded(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
@@ -179,7 +179,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// A refusal is told in bounds, whatever the depth and length of the body.
+// The text of a refusal is bounded, for any depth and length of the body.
 func TestRefusedBodyIsBounded(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)

@@ -102,7 +102,7 @@ type createInput struct {
 
 type createOutput struct{ Body map[string]any }
 
-// server serves two operations, one that fails as it is told, and a plain route.
+// server serves two operations, one that fails as configured, and a plain route.
 type server struct {
 	t   *testing.T
 	api *httpapi.API

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Times on the wire have one form, whatever zone and precision they came in.
+// Times on the wire have one form, for any zone and precision of the value.
 func TestTimeHasOneForm(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -36,7 +36,7 @@ func TestTimeHasOneForm(t *testing.T) {
 	require.Equal(t, `"1970-01-01T00:00:00.001Z"`, string(finer))
 }
 
-// What is stored comes back the same, and an absent time stays absent.
+// A stored time comes back the same, and an absent time stays absent.
 func TestTimeKeepsMilliseconds(t *testing.T) {
 	t.Parallel()
 	require.Nil(t, TimePtr(nil))

@@ -9,7 +9,7 @@ import (
 )
 
 // certificate is read again when its file has changed, so that a renewal needs no restart. A pair that cannot be read
-// leaves the old one in force.
+// leaves the old one active.
 type certificate struct {
 	certFile, keyFile string
 

@@ -9,7 +9,7 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// A UUIDv7 tells when it was made, to the millisecond; nothing else does.
+// A UUIDv7 shows when it was created, to the millisecond. No other id does.
 func TestTime(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, time.UnixMilli(0x0193_9a4e_7a5e).UTC(), id.Time("01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"))

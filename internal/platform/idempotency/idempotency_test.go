@@ -35,7 +35,7 @@ func TestAnswerIsGivenAgain(t *testing.T) {
 	})
 }
 
-// A key belongs to one principal in one environment, and to one method and path: nobody gets another's response.
+// A key belongs to one principal in one environment, and to one method and path: no one gets another's response.
 func TestKeysDoNotMeet(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -56,7 +56,7 @@ func TestKeysDoNotMeet(t *testing.T) {
 	})
 }
 
-// A key that comes with another request is refused, while the first is under way and afterwards.
+// A key that comes with another request is refused, while the first is in progress and afterwards.
 func TestAnotherRequestIsAMismatch(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -74,7 +74,7 @@ func TestAnotherRequestIsAMismatch(t *testing.T) {
 	})
 }
 
-// A refusal did nothing: its key is free at once, also for a request that was mended.
+// A refusal did nothing: its key is free immediately, also for a corrected request.
 func TestRefusalFreesTheKey(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -110,8 +110,8 @@ func TestDeadProcessFreesTheKey(t *testing.T) {
 	})
 }
 
-// Between the commit and the storing of the response a process may die, or fail: what was made is never made again, and
-// the repeat is told so instead.
+// Between the commit and the storing of the response a process may die, or fail: the effect never happens again, and
+// the response to the duplicate says so instead.
 func TestLostAnswerIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -137,7 +137,7 @@ func TestLostAnswerIsNotRepeated(t *testing.T) {
 	})
 }
 
-// A transaction that fails leaves no trace of having taken effect, and one after the response is nobody's business.
+// A transaction that fails leaves no trace of having taken effect, and one after the response has none either.
 func TestOnlyCommitsCount(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -151,8 +151,8 @@ func TestOnlyCommitsCount(t *testing.T) {
 	})
 }
 
-// Of many equal requests at once, on two processes, one is carried out; the others hear that it is under way, or its
-// response.
+// Of many equal requests at the same time, on two processes, one is carried out. The others learn that it is in
+// progress, or get its response.
 func TestManyAtOnceAreOne(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

@@ -27,7 +27,7 @@ func TestBackoff(t *testing.T) {
 	require.Equal(t, 12*time.Second, Jitter(10*time.Second, 0.2, 1))
 }
 
-// Claim ids of a node begin with its name, and no two are the same, of whatever process.
+// Claim ids of a node begin with its name, and no two are the same, in any processes.
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}

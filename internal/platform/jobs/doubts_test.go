@@ -14,8 +14,8 @@ import (
 	"sallyport/internal/platform/testkit"
 )
 
-// A claim whose commit may have gone through although its response was lost is given back as soon as the database can
-// tell, and only that claim.
+// A claim whose commit may have gone through although its response was lost is released as soon as the database can
+// show it, and only that claim.
 func TestClaimInDoubt(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -47,7 +47,7 @@ func TestClaimInDoubt(t *testing.T) {
 	})
 }
 
-// A table that cannot be a queue is refused at once.
+// A table that cannot be a queue is refused immediately.
 func TestTableThatIsNoQueue(t *testing.T) {
 	t.Parallel()
 	for _, table := range []Table{

@@ -96,7 +96,7 @@ func TestOrder(t *testing.T) {
 }
 
 // When a service does not start, those before it are stopped with their jobs, those after it never start, and the error
-// is returned with whatever went wrong in the stop.
+// is returned with any errors of the stop.
 func TestHalfAStart(t *testing.T) {
 	t.Parallel()
 	w, d, ran := newWorld(), &diary{}, make(chan struct{}, 2)
@@ -131,7 +131,7 @@ func TestHalfAStart(t *testing.T) {
 	require.NoError(t, w.Stop(t.Context()))
 }
 
-// What was counted is stored also when the time to stop is over.
+// Counts are stored even when the time to stop has run out.
 func TestFinishAfterTheTimeToStop(t *testing.T) {
 	t.Parallel()
 	w := newWorld()

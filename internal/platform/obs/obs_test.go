@@ -13,7 +13,7 @@ import (
 	"sallyport/internal/platform/obs"
 )
 
-// Every line that was logged before Close is written, whole and once, whoever logs at the same time.
+// Every line that was logged before Close is written, whole and once, also with concurrent logging.
 func TestWriterLosesNoLine(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -60,7 +60,7 @@ func TestWriterBoundsWhatWaits(t *testing.T) {
 	<-done
 }
 
-// A line keeps what its parts recorded; an event that nobody made takes it in silence.
+// A line keeps what its parts recorded; a line without an event ignores it.
 func TestEventGathers(t *testing.T) {
 	t.Parallel()
 	var none *obs.Event

@@ -20,7 +20,7 @@ type body struct {
 	Labels patch.Field[map[string]*int] `json:"labels"`
 }
 
-// A body tells absent, null and values apart, whatever the values are.
+// A body distinguishes absent, null and values, for any values.
 func TestThreeStates(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]body{

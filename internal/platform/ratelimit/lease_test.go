@@ -82,7 +82,7 @@ func (s *service) eventually(what string, condition func() bool) {
 	}
 }
 
-// offer has each node be asked so many times at once, and returns how many requests passed.
+// offer has each node be asked so many times at the same time, and returns how many requests passed.
 func (s *service) offer(bucket ratelimit.Bucket, limit ratelimit.Limit, perNode ...int) int {
 	var passed atomic.Int64
 	var all sync.WaitGroup
@@ -148,7 +148,7 @@ func TestNobodyWithinTheLimitIsRefused(t *testing.T) {
 	require.Equal(t, 400, s.offer(key("another"), standard(), 0, 400, 0, 0), "a burst on one node")
 }
 
-// What a node that dies has leased comes free again.
+// The lease of a node that dies becomes free again.
 func TestSliceOfADeadNodeComesBack(t *testing.T) {
 	t.Parallel()
 	s := newService(t, 2)
@@ -169,8 +169,8 @@ func TestStoppedNodeGivesBack(t *testing.T) {
 	require.Equal(t, 3900, s.offer(key("a"), limit, 0, 4000))
 }
 
-// Without the database a node goes by its share of the limit: the service as a whole by no more than all of it. Nobody
-// waits for a database that does not respond.
+// Without the database a node uses its share of the limit, so that the whole service stays within it. No request waits
+// for a database that does not respond.
 func TestLimitWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	s := newService(t, 4)
@@ -195,10 +195,10 @@ func TestLimitWithoutDatabase(t *testing.T) {
 		s.clk.Advance(100 * time.Millisecond)
 		passed += s.offer(key("a"), standard(), 30, 30, 30, 30)
 	}
-	require.InEpsilon(t, 500+100*5, passed, 0.15) // and what was passed on credit before anybody knew
+	require.InEpsilon(t, 500+100*5, passed, 0.15) // and the requests on credit before that was known
 }
 
-// Two nodes with many buckets at once do not get into each other's way.
+// Two nodes that use many buckets at the same time do not block each other.
 func TestManyBucketsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newService(t, 3)

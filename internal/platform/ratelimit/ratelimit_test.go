@@ -45,8 +45,8 @@ func (n *naive) take(now time.Time) bool {
 	return true
 }
 
-// GCRA lets pass what a bucket of tokens does, whatever comes when, and says truly how much is left and when to come
-// back.
+// GCRA permits what a token bucket does, for any arrival times, and reports correctly how much is left and when to
+// retry.
 func TestGCRAIsABucketOfTokens(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -84,7 +84,7 @@ func TestGCRAIsABucketOfTokens(t *testing.T) {
 	})
 }
 
-// Whoever has a network of IPv6 to choose addresses from is still one, and so is one address in different forms.
+// A client that can choose addresses from an IPv6 network counts as one, and so does one address in different forms.
 func TestAddressesOfOneHostAreOneBucket(t *testing.T) {
 	t.Parallel()
 	of := func(ip string) ratelimit.Bucket { return ratelimit.OfAddress(netip.MustParseAddr(ip)) }

@@ -10,8 +10,8 @@ const (
 	maxWait = 50 * time.Millisecond
 	// leasePause is the shortest time between two lease requests of a node for an exhausted limit.
 	leasePause = 25 * time.Millisecond
-	// A slice is a fortieth of the burst, or the requests that come free in an eighth of a second, whichever is less: four
-	// nodes hold a tenth.
+	// A slice is a fortieth of the burst, or the requests that come free in an eighth of a second, the smaller of the two:
+	// four nodes hold a tenth.
 	burstPart, ratePart = 40, 8
 )
 

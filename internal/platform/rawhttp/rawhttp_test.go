@@ -14,7 +14,7 @@ import (
 	"sallyport/internal/platform/rawhttp"
 )
 
-// Promise: head and body are cut at the first empty line whichever way its lines end, and the body stays as it is.
+// Promise: head and body are cut at the first empty line with any line endings, and the body stays as it is.
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -44,7 +44,7 @@ func TestParse(t *testing.T) {
 	require.Empty(t, r.Header)
 }
 
-// Promise: what is no request is refused by its line, and nothing of it is repeated.
+// An invalid request is refused by its line, and nothing of it is quoted.
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -147,7 +147,7 @@ func TestParseDump(t *testing.T) {
 	})
 }
 
-// Promise: no file whatever makes reading panic, and a body is never made up.
+// No file makes reading panic, and a body is never made up.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n0\r\n\r\n"))
 	f.Add([]byte("POST / HTTP/1.1\nContent-Length: 2\n\nhe\n"))

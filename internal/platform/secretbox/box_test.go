@@ -50,7 +50,7 @@ func TestSealOpen(t *testing.T) {
 	}
 }
 
-// A Box for certain columns seals values of no other, and opens whatever its keys have sealed.
+// A Box for certain columns seals values of no other, and opens every value that its keys have sealed.
 func TestSealRefusesUndeclaredColumns(t *testing.T) {
 	t.Parallel()
 	source := newFile(t)

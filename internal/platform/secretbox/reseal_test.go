@@ -145,7 +145,7 @@ func TestResealKeepsConcurrentChanges(t *testing.T) {
 		require.Len(t, rows, 3)
 		sealed := r.seal(rows, true)
 
-		// The same plaintext, sealed anew: the stored bytes differ from those read.
+		// The same plaintext, sealed again: the stored bytes differ from those read.
 		changed, err := old.Seal([]byte(rowID(1)), AD{"secrets", "sealed", rowID(1)})
 		require.NoError(t, err)
 		_, err = pool.ExecContext(t.Context(), "UPDATE secrets SET sealed = $1 WHERE id = $2", changed, rowID(1))

@@ -71,7 +71,7 @@ func TestReaderRemembers(t *testing.T) {
 	require.Equal(t, 3*time.Second, r.Retry())
 }
 
-// Whoever wants to know when a stream has got somewhere can read it block by block.
+// A caller that waits for a stream's position can read it block by block.
 func TestBlocks(t *testing.T) {
 	t.Parallel()
 	r := sse.NewReader(strings.NewReader("retry: 1\n\nid: 7\n\nid: 8\ndata: x\n\n"), limit)
@@ -89,7 +89,7 @@ func TestBlocks(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 }
 
-// What a peer sends without end fills no memory.
+// A peer's endless data fills no memory.
 func TestReaderIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{strings.Repeat("x", limit+1), strings.Repeat("data: "+strings.Repeat("x", 100)+"\n",
@@ -106,8 +106,8 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// What is written is what is read, whatever lines the text has. A browser cannot tell CR, LF and CR LF apart, so each
-// comes back as LF.
+// A reader gets the written text, with any lines. A browser cannot distinguish CR, LF and CR LF, so each comes back as
+// LF.
 func TestWrittenIsRead(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -128,7 +128,7 @@ func TestWrittenIsRead(t *testing.T) {
 	})
 }
 
-// What the format cannot carry is refused: it would end the field and begin another.
+// A value that the format cannot carry is refused: it would end the field and begin another.
 func TestRefusedMessages(t *testing.T) {
 	t.Parallel()
 	for _, m := range []sse.Message{
@@ -142,7 +142,7 @@ func TestRefusedMessages(t *testing.T) {
 }
 
 // A stream has the headers that keep it from being buffered or stored, and every write is flushed. It outlives the
-// server's time-out of writing; a client that does not read ends it.
+// server's write timeout; a client that does not read ends it.
 func TestWriter(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)
@@ -172,8 +172,7 @@ func TestWriter(t *testing.T) {
 	require.ErrorIs(t, <-ended, os.ErrDeadlineExceeded)
 }
 
-// A stream outlives the server's time-out of reading, too: net/http takes a deadline that passes for a client that
-// left.
+// A stream outlives the server's read timeout, too: net/http treats a passed deadline as a client that left.
 func TestWriterReadsWithoutEnd(t *testing.T) {
 	t.Parallel()
 	w := &deadlines{ResponseRecorder: httptest.NewRecorder(), read: time.UnixMilli(1)}
@@ -194,7 +193,7 @@ type deadlines struct {
 func (d *deadlines) SetReadDeadline(t time.Time) error  { d.read = t; return nil }
 func (d *deadlines) SetWriteDeadline(t time.Time) error { d.write = t; return nil }
 
-// Whatever a peer sends is read to its end or refused.
+// Any input of a peer is read to its end or refused.
 func FuzzReader(f *testing.F) {
 	for _, seed := range []string{"data: x\n\n", "id\r\ndata\r\r", "\uFEFF:\n\n", "retry: 99999999999\n\n"} {
 		f.Add([]byte(seed))

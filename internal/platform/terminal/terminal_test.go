@@ -15,7 +15,7 @@ import (
 	"sallyport/internal/platform/terminal"
 )
 
-// Whatever a stranger sends, nothing that a terminal obeys comes out, and what was plain stays as it was.
+// For any input of a stranger, no control sequence reaches the terminal, and plain text stays as it was.
 func TestNothingSteersTheTerminal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -124,7 +124,7 @@ func TestTableInParts(t *testing.T) {
 	require.Equal(t, "A      B\nfirst  1\nx      2\n", b.String())
 }
 
-// What is no terminal has no width and no colours, whatever the variables say.
+// A file that is no terminal has no width and no colours, regardless of the variables.
 func TestScreenOfAFile(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, terminal.Screen{}, terminal.ScreenOf(&strings.Builder{}, nil))

@@ -13,8 +13,8 @@ import (
 )
 
 // Signatures and token were computed by the npm package @zoom/rivet 0.4.0: an AwsLambdaReceiver with this
-// webhooksSecretToken was given the body and the timestamp 1772600767, and what its createHmac calls returned was read
-// out. With them it answered 200.
+// webhooksSecretToken received the body and the timestamp 1772600767, and the results of its createHmac calls were read
+// out. With them it returned 200.
 const (
 	zoomSecret              = "zm_secret_token_1"
 	zoomSignature           = "74936864e43e8c22318466c2fd8a1cd4b6b29bef0f75c8ed3106e59b99b67b79"

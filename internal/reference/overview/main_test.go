@@ -13,7 +13,7 @@ import (
 // root is the repository's root, from this package's folder.
 const root = "../../.."
 
-// The published table is that of the code, so that nobody has to keep it.
+// The published table is that of the code, so that no one has to maintain it.
 func TestOverviewIsCurrent(t *testing.T) {
 	t.Parallel()
 	want, err := render(root, app.Dependencies(), app.TableOwners())

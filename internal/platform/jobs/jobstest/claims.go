@@ -160,7 +160,7 @@ func turnsEnd(w *world) {
 	require.NotEqual(w.t, first, n.one().ID)
 }
 
-// A started queue takes what is due at once where it is woken, and else when it polls or when the time has come.
+// A started queue takes due jobs immediately where it is woken, and else when it polls or when their time has come.
 func wakeAndPoll(w *world) {
 	first := w.insert("", 0)
 	n := w.node("one")

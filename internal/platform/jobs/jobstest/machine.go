@@ -16,7 +16,7 @@ import (
 type known struct {
 	id      string
 	due     time.Time
-	holder  *hand // whose claim the row has; nil for nobody's
+	holder  *hand // whose claim the row has; nil for none
 	until   time.Time
 	over    bool
 	effects int
@@ -28,7 +28,7 @@ type hand struct {
 	n *node
 }
 
-// machine drives two nodes through random steps beside a model of the table.
+// machine drives two nodes through random steps alongside a model of the table.
 type machine struct {
 	*world
 	rt   *rapid.T
@@ -167,8 +167,8 @@ func (m *machine) renew(n *node) {
 	}
 }
 
-// restart kills a node and starts it again: its jobs go on without their process, and their leases end at once where
-// the table names whose they are.
+// restart kills a node and starts it again: its jobs go on without their process, and their leases end immediately
+// where the table names their holder.
 func (m *machine) restart(i int) {
 	m.live[i] = m.newNode(i)
 	require.NoError(m.rt, m.live[i].Recover(m.ctx))

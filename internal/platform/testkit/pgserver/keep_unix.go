@@ -63,7 +63,7 @@ type keeper struct {
 // Keep starts a server with the programs in bin, prints "ready" or the error, and stops the server when no process has
 // held it for the time given.
 func Keep(dir, bin, linger string, out io.WriteCloser) error {
-	// The system tells the server of the end of the thread that started it.
+	// The system signals to the server the end of the thread that started it.
 	runtime.LockOSThread()
 	self, err := filelock.Try(filepath.Join(dir, keeperLock), filelock.Exclusive)
 	if err != nil {
@@ -75,7 +75,7 @@ func Keep(dir, bin, linger string, out io.WriteCloser) error {
 	if _, err := fmt.Fprintln(self, os.Getpid()); err != nil {
 		return errors.Join(fmt.Errorf("write the process id: %w", err), closing(self))
 	}
-	signal.Ignore(syscall.SIGPIPE) // whoever waits for the report may be killed
+	signal.Ignore(syscall.SIGPIPE) // the process that waits for the report may be killed
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGINT, syscall.SIGTERM)
 	k := &keeper{dir: dir, bin: bin}
@@ -97,14 +97,14 @@ func Keep(dir, bin, linger string, out io.WriteCloser) error {
 	return errors.Join(closing(self), closing(start))
 }
 
-// report tells the process that started the keeper.
+// report sends the start's outcome to the process that started the keeper.
 func report(out io.WriteCloser, line string) {
-	_, _ = fmt.Fprintln(out, line) // nobody may be left to read it
+	_, _ = fmt.Fprintln(out, line) // perhaps no process is left to read it
 	_ = out.Close()                // likewise
 }
 
-// wait returns when the server is to end, with start.lock held, so that nobody joins a server that is about to end. It
-// returns no lock where the server's folder was deleted, and may be another server's by now.
+// wait returns when the server is to end, with start.lock held, so that no process joins a server that is about to end.
+// It returns no lock where the server's folder was deleted, and may be another server's by now.
 func (k *keeper) wait(ended <-chan os.Signal) (*os.File, error) {
 	tick := time.NewTicker(look)
 	defer tick.Stop()
@@ -129,7 +129,7 @@ func (k *keeper) wait(ended <-chan os.Signal) (*os.File, error) {
 		if err != nil || k.free() {
 			return start, err
 		}
-		if err := closing(start); err != nil { // somebody joined before the lock was ours
+		if err := closing(start); err != nil { // another process joined before the lock was ours
 			return nil, err
 		}
 		idle = 0
@@ -149,7 +149,7 @@ func (k *keeper) owns() bool {
 	return err == nil && string(text) == k.url
 }
 
-// free reports whether nobody holds the server. A lock that cannot be looked at is one that somebody may hold.
+// free reports whether no process holds the server. A lock that cannot be checked counts as held.
 func (k *keeper) free() bool {
 	f, err := filelock.Try(filepath.Join(k.dir, holdersLock), filelock.Exclusive)
 	if err != nil {
@@ -256,8 +256,8 @@ func (k *keeper) give(path string) error {
 	return nil
 }
 
-// command returns a command of PostgreSQL that runs as the server's user, without the variables of whoever runs the
-// tests.
+// command returns a command of PostgreSQL that runs as the server's user, without the variables of the test's
+// environment.
 func (k *keeper) command(name string, args ...string) *exec.Cmd {
 	c := exec.Command(filepath.Join(k.bin, name), args...) //nolint:noctx // ends with the keeper
 	c.Dir = "/"
@@ -347,11 +347,11 @@ func (k *keeper) clean() {
 		}
 	}
 	for _, name := range []string{urlFile, logFile, keeperFile, dataFolder} {
-		_ = os.RemoveAll(filepath.Join(k.dir, name)) // the next keeper tries again
+		_ = os.RemoveAll(filepath.Join(k.dir, name)) // the next keeper makes another attempt
 	}
 }
 
-// freePort returns a port that nobody listens on now.
+// freePort returns a port that is not in use now.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // binds at once
 	if err != nil {

@@ -108,8 +108,8 @@ func (r *report) endTest(e event, key string) {
 	delete(r.output, key)
 }
 
-// endPackage prints the package's line and, where it failed, all else that nobody has printed: what a test printed that
-// did not end is where a panic or the time limit struck.
+// endPackage prints the package's line and, where it failed, all remaining output: the output of an unfinished test
+// shows where a panic or the time limit struck.
 func (r *report) endPackage(e event) {
 	key := e.Package + " "
 	if e.Action == "fail" {
@@ -129,7 +129,7 @@ func (r *report) endPackage(e event) {
 	delete(r.open, e.Package)
 }
 
-// flush prints output, without the lines that tell of the beginning and the pauses of tests.
+// flush prints output, without the lines about the beginning and the pauses of tests.
 func (r *report) flush(key string) {
 	for _, line := range r.output[key] {
 		if !strings.HasPrefix(line, "=== ") {
