@@ -50,9 +50,9 @@ func (w *world) trail(query string, n int) []auditEvent {
 	return list
 }
 
-// Every change is on record with who did what to which object, numbered without gaps within its trail, without any
-// secret, and can be taken away whole, in either form, from wherever the last export ended. What was done in an
-// environment stays on record after it is gone.
+// Every change is recorded with who did what to which object, numbered without gaps within its trail, without any
+// secret. The trail can be exported as a whole, in either form, from where the last export ended. Records of an
+// environment outlive it.
 func TestAuditTrail(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -143,15 +143,15 @@ func TestAuditTrail(t *testing.T) {
 }
 
 // Every operation that changes something leaves an event of its request: a new object without a before, a deleted one
-// without an after, a changed one with both and with the fields that differ. What an object was is what the event
-// before left of it.
+// without an after, a changed one with both and with the fields that differ. The before of an event equals the after of
+// the one before it.
 func TestEveryChangeIsOnRecord(t *testing.T) {
 	t.Parallel()
 	eachPopulated(t, func(w *world, f fixtures) {
 		made := map[string]sample{}
 		for _, s := range w.samples(f) {
 			if s.op.ID == "logout" {
-				break // without its session nobody may read the trail
+				break // without its session no one may read the trail
 			}
 			a := w.try(w.user(w.env), s).want(w, s.status)
 			if s.op.Method != http.MethodGet {

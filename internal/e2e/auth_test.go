@@ -14,11 +14,11 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// refusals collects the texts of 401 answers: they must not tell one reason from another.
+// refusals collects the texts of 401 responses: they must not reveal the reason.
 type refusals map[string]bool
 
-// Without the right credential nothing is done, nothing is written and nothing is told: not why a credential fails, and
-// not whether the body would have been right.
+// Without the right credential nothing is done, written or revealed: not why a credential fails, and not whether the
+// body would have been right.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	eachPopulated(t, func(w *world, f fixtures) {
@@ -68,7 +68,7 @@ func TestCredentials(t *testing.T) {
 	})
 }
 
-// Keys and tokens end when their time is over. Only who has the key learns that it did.
+// Keys and tokens end when they expire. Only the holder of the key learns that it did.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	eachPopulated(t, func(w *world, f fixtures) {
@@ -100,8 +100,8 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// A key may do what its grants open and nothing else; a grant that denies wins, and of events denies webhooks, too,
-// which bring events; the answer names what is missing.
+// A key may do what its grants open and nothing else. A deny overrides every allow, and denying events denies webhooks
+// too, which bring events. The response names the missing permission.
 func TestGrants(t *testing.T) {
 	t.Parallel()
 	eachPopulated(t, func(w *world, f fixtures) {
@@ -139,8 +139,8 @@ func TestGrants(t *testing.T) {
 	})
 }
 
-// A viewer sees what the role shows and changes nothing; the answer names the permission. A role that was taken away
-// ends with the next request, whatever the token says.
+// A viewer sees what the role shows and changes nothing. The response names the permission. A revoked role ends with
+// the next request, regardless of the token.
 func TestViewer(t *testing.T) {
 	t.Parallel()
 	eachPopulated(t, func(w *world, f fixtures) {
@@ -153,7 +153,7 @@ func TestViewer(t *testing.T) {
 				case s.op.Public:
 				case s.op.ID == "create-webhook-event-stream-ticket": // opens no more than its maker could read
 					w.try(viewer, s).want(w, s.status)
-				case s.op.Permission == access.AccountWrite: // everybody's own account is theirs; see TestOwnAccount
+				case s.op.Permission == access.AccountWrite: // everyone's own account is theirs; see TestOwnAccount
 				case slices.Contains(append(access.Viewer.Permissions(), access.OwnAccount()...), s.op.Permission):
 					require.Equal(w.t, http.MethodGet, s.op.Method)
 					a := w.try(viewer, s).want(w, s.status)
@@ -176,7 +176,7 @@ func TestViewer(t *testing.T) {
 	})
 }
 
-// Where an operation works in an environment, a user names one; a key has its own and may only repeat it.
+// Where an operation works in an environment, a user names one. A key has its own and may name no other.
 func TestEnvironmentHeader(t *testing.T) {
 	t.Parallel()
 	eachPopulated(t, func(w *world, f fixtures) {
@@ -214,7 +214,7 @@ func TestEnvironmentHeader(t *testing.T) {
 	})
 }
 
-// Who signs in wrongly learns nothing about why.
+// A failed sign-in does not reveal why.
 func TestSignIn(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

@@ -17,10 +17,10 @@ import (
 	"sallyport/internal/platform/apperr"
 )
 
-// canary stands for a value that its sender would not like to see again: no answer and no line of the log may hold it.
+// canary stands for a value that must stay private: no response and no line of the log may hold it.
 const canary = "zqx7unwelcome"
 
-// candidates are values of every kind. The published schema tells which of them a property must refuse.
+// candidates are values of every kind. The published schema says which of them a property must refuse.
 func candidates() []any {
 	many := make([]any, 300)
 	for i := range many {
@@ -126,9 +126,9 @@ func changed(w *world, body object, path []any, value any, remove bool) object {
 	return out
 }
 
-// What the published schema refuses, the server refuses with 422 and the place of the validation error, for every
-// property of every body; what the schema lets through is taken or refused for a reason, and is never an error of the
-// server. A refusal writes nothing and repeats nothing.
+// A value that the published schema refuses gets 422 and the place of the validation error, for every property of every
+// body. A value that the schema permits is accepted, or refused for a reason, and never causes an error of the server.
+// A refusal writes nothing and quotes nothing.
 func TestBadProperties(t *testing.T) {
 	t.Parallel()
 	eachPopulated(t, func(w *world, f fixtures) {
@@ -215,7 +215,7 @@ func (w *world) at(a answer, location string) {
 	w.secretive(a)
 }
 
-// secretive requires that no message repeats the value.
+// secretive requires that no message quotes the value.
 func (w *world) secretive(a answer) {
 	w.t.Helper()
 	for _, d := range a.envelope(w).Error.Details {
@@ -223,7 +223,7 @@ func (w *world) secretive(a answer) {
 	}
 }
 
-// harmless requires anything but a fault of the server.
+// harmless requires anything but an error of the server.
 func (w *world) harmless(a answer) {
 	w.t.Helper()
 	require.Less(w.t, a.status, http.StatusInternalServerError, "%s %s: %s", a.method, a.path, a.body)

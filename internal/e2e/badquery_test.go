@@ -63,7 +63,7 @@ func queryCandidates() []string {
 }
 
 // A parameter that the document does not know, or a value that its schema refuses, is a 422 at its place; any other
-// value is answered, and none is an error of the server.
+// value gets a response, and none causes an error of the server.
 func TestBadQueries(t *testing.T) {
 	t.Parallel()
 	eachPopulated(t, func(w *world, f fixtures) {
@@ -224,7 +224,7 @@ func (w *world) pages(s sample) string {
 	return first
 }
 
-// An id that cannot be one of its kind is not found, as one that is nobody's, and says no more.
+// An id that cannot be one of its kind is not found, as an unknown one, and the response says no more.
 func TestImpossibleIDs(t *testing.T) {
 	t.Parallel()
 	eachPopulated(t, func(w *world, f fixtures) {
@@ -237,8 +237,8 @@ func TestImpossibleIDs(t *testing.T) {
 			"'%20OR%20'1'='1", "%25", "*", "-1", strings.Repeat("a", 5000), "%E2%80%AE", "null", "%2F", "..", ".",
 		}
 		samples := w.samples(f)
-		// A token is a credential: it is refused as one, and after many of them before it is looked at. That they were tried
-		// is kept.
+		// A token is a credential: an invalid one is refused as such, and after many of them before it is read. The number of
+		// attempts is kept.
 		const token = "token"
 		try := func(s sample, name string, refused ...int) {
 			for _, v := range odd {
@@ -264,7 +264,8 @@ func TestImpossibleIDs(t *testing.T) {
 	})
 }
 
-// Where there is no route, or not with this method, the answer is the envelope, and a 405 names what there is.
+// Where there is no route, or not with this method, the response is the envelope, and a 405 names the methods there
+// are.
 func TestRoutesAndMethods(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -278,7 +279,7 @@ func TestRoutesAndMethods(t *testing.T) {
 		}
 		for path := range members(published().root["paths"]) {
 			allowed := []string{}
-			// What stands where another route has a parameter answers to the methods of both.
+			// A fixed path in the place of another route's parameter serves the methods of both.
 			for _, template := range published().routes(prefix + path) {
 				for method := range members(at(published().root, "paths", template)) {
 					allowed = append(allowed, strings.ToUpper(method))

@@ -21,7 +21,7 @@ func asanaEvents(secret, gid string) message {
 
 // Asana hands its secret over in a handshake, which is echoed once it is stored; from then on its deliveries verify.
 // One delivery of many changes is one event of all their types: it goes once to each subscription that takes any of
-// them, and is found under each. Its heartbeat is stored and goes to nobody.
+// them, and is found under each. Its heartbeat is stored and goes to no subscription.
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -79,8 +79,8 @@ func TestBatch(t *testing.T) {
 	})
 }
 
-// What providers expect to be answered is what they get, while the event is stored as any other: Microsoft Graph's
-// validation is echoed as text, and its notifications are acknowledged with 202.
+// Providers get the responses that they expect, while the event is stored as any other: Microsoft Graph's validation is
+// echoed as text, and its notifications are acknowledged with 202.
 func TestProvidersAnswers(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -111,8 +111,8 @@ func TestProvidersAnswers(t *testing.T) {
 	})
 }
 
-// A sender that proves nothing has to be accepted in so many words, can be reached by the path's random bits alone, and
-// its events say that nobody has vouched for them.
+// A sender without proof has to be accepted explicitly, can be reached only by the path's random bits, and its events
+// say that they were not verified.
 func TestUnverified(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -145,8 +145,8 @@ func TestUnverified(t *testing.T) {
 	})
 }
 
-// A sender of CloudEvents may ask by OPTIONS whether it may deliver; a provider that never asks so is told that it must
-// not.
+// A sender of CloudEvents may ask by OPTIONS whether it may deliver; for a provider that never asks so the method is
+// refused.
 func TestHandshakeByOptions(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

@@ -21,8 +21,8 @@ func allBytes() string {
 	return string(b)
 }
 
-// Whatever a provider sends is kept byte for byte: raw forwards are the very bytes, the envelope holds JSON as it came,
-// and what is no JSON travels as text or in base64. Nothing is dropped for not being JSON.
+// Any body of a provider is kept byte for byte: raw forwards are the very bytes, the envelope holds JSON as it came,
+// and other content travels as text or in base64. Nothing is dropped for not being JSON.
 func TestBodiesSurvive(t *testing.T) {
 	t.Parallel()
 	asText := func(body string) string { return `{"text":` + quoted(body) + `}` }
@@ -53,7 +53,7 @@ func TestBodiesSurvive(t *testing.T) {
 		rawSub, envelopeSub := w.subscribe(rawSink.url, object{"payload_mode": "raw"}), w.subscribe(envelopeSink.url)
 		for i, c := range cases {
 			w.run(c.name, func(w *world) {
-				// A connection of its own: the same body twice would be a repeat.
+				// A connection of its own: the same body twice would be a duplicate.
 				conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "a shared secret"})
 				e := w.settles(w.deliver(conn.pathToken(), generic("a shared secret", c.contentType, c.body)).EventUUID,
 					"forwarded")
@@ -135,8 +135,8 @@ func TestGitHubForm(t *testing.T) {
 	})
 }
 
-// What a sender puts where a type, an id or a header belongs cannot keep its event, or its neighbours, from being
-// stored, on an engine that refuses such text neither.
+// A sender's text in place of a type, an id or a header cannot keep its event, or its neighbours, from being stored,
+// not even on the engine that refuses such text.
 func TestOddTextIsStored(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -175,7 +175,7 @@ func TestOddTextIsStored(t *testing.T) {
 	})
 }
 
-// A body as large as the connection was told to take arrives whole.
+// A body as large as the connection permits arrives whole.
 func TestLargestBody(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

@@ -124,8 +124,8 @@ func failing(t *testing.T, n int) *receiver {
 	})
 }
 
-// After an outage everything that is dead is sent again by one request: what a dry run counts, oldest first, each once,
-// as replays, and nothing that came later or had arrived. The job tells what became of it and stays on record.
+// After an outage one request sends all dead deliveries again: those that a dry run counts, oldest first, each once, as
+// replays, and none that came later or had arrived. The job shows the outcome and stays on record.
 func TestBulkReplay(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -260,8 +260,8 @@ func TestBulkReplayToANewSubscription(t *testing.T) {
 	})
 }
 
-// A job goes at its rate, stands still from the answer to a pause until it is resumed, ends with the answer to a
-// cancel, and says that it has ended to whoever comes later. Each of it is on record.
+// A job keeps to its rate, pauses from the response to a pause until it is resumed, ends with the response to a cancel,
+// and shows its end to later readers. Each of these is on record.
 func TestBulkReplayControl(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -321,7 +321,8 @@ func TestBulkReplayControl(t *testing.T) {
 	})
 }
 
-// What cannot be sent is skipped with its reason: a removed payload, a try under way, a deleted subscription.
+// Deliveries that cannot be sent are skipped with the reason: a removed payload, an attempt in progress, a deleted
+// subscription.
 func TestBulkReplaySkips(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -350,8 +351,8 @@ func TestBulkReplaySkips(t *testing.T) {
 	})
 }
 
-// A job that restricts nothing must say so, and every validation error of a request comes at once; an environment has
-// so many jobs and no more.
+// A job without restrictions must say so, and every validation error of a request is in one response. The number of an
+// environment's jobs is limited.
 func TestBulkReplayRefusals(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -409,7 +410,7 @@ func TestBulkReplayRights(t *testing.T) {
 	})
 }
 
-// A stop and a start in the middle of a job repeat nothing and leave nothing out.
+// A stop and a start in the middle of a job send nothing twice and leave nothing out.
 func TestBulkReplayGoesOnAfterARestart(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

@@ -187,7 +187,7 @@ func (w *world) samples(f fixtures) []sample {
 	}
 	require.ElementsMatch(w.t, slices.Collect(maps.Keys(byID)), slices.Collect(maps.Keys(covered)),
 		"every operation needs a sample")
-	// What depends on other resources is removed before them.
+	// Resources that depend on others are removed before them.
 	slices.SortStableFunc(list, func(a, b placed) int {
 		return cmp.Or(cmp.Compare(a.stage, b.stage), cmp.Compare(a.capability, b.capability)*
 			map[bool]int{true: 1, false: -1}[a.stage == uses])
@@ -258,8 +258,8 @@ func (w *world) try(c credentials, s sample, body ...any) answer {
 	}, s.op.Method, s.url("", ""), content)
 }
 
-// The samples are right: what the suites that break them one thing at a time find is due to that one thing. Each answer
-// is checked against the document on the way, and says how the caller's rate limit stands.
+// The samples are right: a finding of the suites that break them one thing at a time is due to that one thing. Each
+// response is checked against the document on the way, and says how much of the caller's rate limit is left.
 func TestSamplesSucceed(t *testing.T) {
 	t.Parallel()
 	eachPopulated(t, func(w *world, f fixtures) {

@@ -70,7 +70,7 @@ func (w *world) signIn(email, password string) answer {
 		http.StatusOK)
 }
 
-// cookie is the refresh cookie that the answer sets, as a browser would send it.
+// cookie is the refresh cookie that the response sets, as a browser would send it.
 func (a answer) cookie(w *world) string {
 	w.t.Helper()
 	list := (&http.Response{Header: a.header}).Cookies()
@@ -84,7 +84,7 @@ type object = map[string]any
 // raw is a request's body as it goes out.
 type raw string
 
-// answer is what came back.
+// answer holds the parts of a response.
 type answer struct {
 	method, path string
 	status       int
@@ -114,7 +114,7 @@ func (w *world) call(c credentials, method, path string, body any) answer {
 	return w.send(r)
 }
 
-// send sends a request and holds the answer to what is true of every answer.
+// send sends a request and checks what is true of every response.
 func (w *world) send(r *http.Request) answer {
 	w.t.Helper()
 	resp, err := w.http.Do(r)
@@ -143,7 +143,7 @@ func firstBlock(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// conforms holds an answer to the conventions and to the published document.
+// conforms checks a response against the conventions and the published document.
 func (w *world) conforms(a answer) {
 	w.t.Helper()
 	require.True(w.t, id.IsUUID(a.header.Get("X-Request-Id")), "%s %s: every answer carries a request id", a.method,

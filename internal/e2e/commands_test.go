@@ -17,7 +17,8 @@ import (
 	"sallyport/internal/platform/testkit/await"
 )
 
-// load is a provider that posts deliveries over several connections at once and holds every answer to be a 200.
+// load is a provider that posts deliveries over several connections at the same time and requires that every response
+// is a 200.
 type load struct {
 	client *http.Client
 	url    string
@@ -103,7 +104,7 @@ func (l *load) post(ctx context.Context, m message) (event string, err error) {
 	return ack.EventUUID, nil
 }
 
-// The other commands work beside a server under load on the same SQLite file: each succeeds and takes effect in the
+// The other commands work alongside a server under load on the same SQLite file: each succeeds and takes effect in the
 // server, and no delivery is refused or lost over them.
 func TestCommandsBesideAServer(t *testing.T) {
 	t.Parallel()
@@ -142,7 +143,7 @@ func TestCommandsBesideAServer(t *testing.T) {
 			return l.faulty() || l.acknowledged() >= seen+10*connections
 		})
 	}
-	// beside runs a command while deliveries come and go.
+	// beside runs a command while deliveries arrive and leave.
 	beside := func(stdin string, args ...string) string {
 		t.Helper()
 		flows()

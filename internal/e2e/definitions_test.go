@@ -63,8 +63,8 @@ func acmeMessage(header string, n int) message {
 	return message{http.Header{header: {hexHMAC(acmeSecret, body)}, "Content-Type": {"application/json"}}, []byte(body)}
 }
 
-// Promise: an operator's definition serves connections as one that ships does, a new version is in force without a
-// restart, and a broken or removed one leaves the version before in force and says so with file, line and reason.
+// An operator's definition serves connections as a shipped one does. A new version is active without a restart. A
+// broken or removed one leaves the version before active, and the log says so with file, line and reason.
 func TestOwnDefinitions(t *testing.T) {
 	t.Parallel()
 	good := strings.Replace(acmeDefinition, "default: v1", "default: v", 1)
@@ -144,8 +144,8 @@ func TestOwnDefinitionsChangeUnderLoad(t *testing.T) {
 	}, definitionsFolder(text))
 }
 
-// Promise: a server does not start with definitions that are faulty, says all that is wrong with them, and has changed
-// nothing: the release before it still starts.
+// A server does not start with invalid definitions, reports all their errors, and has changed nothing: the release
+// before it still starts.
 func TestOwnDefinitionsRefuseTheStart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "", t.TempDir())

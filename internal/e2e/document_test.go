@@ -113,8 +113,8 @@ func fits(parts, segments []string) bool {
 	return true
 }
 
-// check holds an answer to what the document says of its operation: the status is announced, and the body is of the
-// schema. Answers of HTTP itself (code http_error) may come from anywhere and are not announced.
+// check compares a response with the document's description of its operation: the status is listed, and the body
+// matches the schema. Responses of HTTP itself (code http_error) may come from anywhere and are not listed.
 func (d *document) check(t *testing.T, a answer) {
 	t.Helper()
 	template, ok := d.route(a.path)

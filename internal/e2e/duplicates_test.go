@@ -12,7 +12,7 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// repeated requires that the message is taken for a repeat of the event.
+// repeated requires that the message is treated as a duplicate of the event.
 func (w *world) repeated(segment string, m message, original string) {
 	w.t.Helper()
 	r := w.deliver(segment, m)
@@ -28,8 +28,8 @@ func (w *world) fresh(segment string, m message) string {
 	return r.EventUUID
 }
 
-// A provider's id makes one event, however often it comes, and as long as the event lives. A repeat leaves a light row
-// that names the event it repeats, and is not forwarded.
+// A provider's id makes one event, however often it comes, and as long as the event lives. A duplicate leaves a light
+// row that names the first event, and is not forwarded.
 func TestSameIDIsOneEvent(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -64,8 +64,8 @@ func TestSameIDIsOneEvent(t *testing.T) {
 	})
 }
 
-// Who holds a delivery whose id stands in a header that nothing covers can write any id there. That makes no repeat of
-// a later event whose id is signed, even where he knows it beforehand.
+// A person with a delivery whose id is in an unsigned header can write any id there. That makes no duplicate of a later
+// event whose id is signed, even if they know it beforehand.
 func TestUnsignedIDTakesNoSignedOne(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -81,7 +81,7 @@ func TestUnsignedIDTakesNoSignedOne(t *testing.T) {
 	})
 }
 
-// Fifty at once are one event too, whether their key is an id or the body: no two of them find it absent.
+// Fifty at the same time are one event too, whether their key is an id or the body: no two of them find it absent.
 func TestManyAtOnceAreOneEvent(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -116,8 +116,8 @@ func TestManyAtOnceAreOneEvent(t *testing.T) {
 	})
 }
 
-// Where a provider sends no id, equal bodies are repeats for a while and events of their own after it; no key belongs
-// to two events.
+// Where a provider sends no id, equal bodies are duplicates for a while and events of their own after it; no key
+// belongs to two events.
 func TestBodyWindow(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -190,8 +190,8 @@ func TestSameBodyUnderNewID(t *testing.T) {
 	})
 }
 
-// A provider that sends a dead-lettered event once more starts its delivery anew, but not more often than every five
-// minutes, and not where the connection forbids it.
+// A provider that resends a dead event starts its delivery again, but not more often than every five minutes, and not
+// where the connection forbids it.
 func TestRedeliveryRestartsTheDead(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

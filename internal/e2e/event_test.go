@@ -100,7 +100,7 @@ func (w *world) events(query string) []event {
 	return list
 }
 
-// attempts lists an event's tries, oldest first.
+// attempts lists an event's attempts, oldest first.
 func (w *world) attempts(uuid string) []attempt {
 	w.t.Helper()
 	var list []attempt
@@ -117,7 +117,7 @@ func (e event) delivery(w *world, subscriptionID string) delivery {
 	return e.Deliveries[i]
 }
 
-// settles waits, with the clock standing still, until the event has the status, and returns it.
+// settles waits, with the clock stopped, until the event has the status, and returns it.
 func (w *world) settles(uuid, status string) event {
 	w.t.Helper()
 	var e event

@@ -23,8 +23,8 @@ func (w *world) countRows(query string, args ...any) (n int) {
 	return n
 }
 
-// Expunging takes the body and the headers of an event away for good, once and on record; the event, its history and
-// its key stay, and whoever would send it again is told that there is nothing left.
+// Expunging removes the body and the headers of an event permanently, once and on record. The event, its history and
+// its key stay, and an attempt to send it again reports that nothing is left.
 func TestExpunge(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -104,7 +104,7 @@ func TestExpungedIsNotRedelivered(t *testing.T) {
 	})
 }
 
-// Who may only look may not remove.
+// A user who may only read may not remove.
 func TestViewerMayNotExpunge(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

@@ -13,7 +13,7 @@ import (
 	"sallyport/internal/platform/config"
 )
 
-// filterResult is what an answer says of a filter.
+// filterResult is the part of a response about a filter.
 type filterResult struct {
 	Value *bool `json:"value"`
 	Error *struct {
@@ -57,8 +57,8 @@ func (w *world) took(uuid string) []string {
 	return slices.Sorted(slices.Values(ids))
 }
 
-// Promise: an event goes to the subscriptions whose filter is true of it, and to those without one. A filter that fails
-// does not match, keeps no event out, and everybody who asks is told why.
+// An event goes to the subscriptions whose filter is true of it, and to those without one. A filter that fails does not
+// match, keeps no event out, and every response about it gives the reason.
 func TestFilters(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

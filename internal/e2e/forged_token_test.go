@@ -19,9 +19,8 @@ import (
 	"sallyport/internal/platform/testkit"
 )
 
-// Promise: whoever has seen an access token, and has all that the service publishes, makes no other from it, and no
-// token that somebody else has signed is taken for one, nor a refresh token (RFC 8725, sections 2 and 3). There is one
-// answer to all of them.
+// A person who has an access token and all that the service publishes cannot make another token from it. No token that
+// another party signed is accepted, nor is a refresh token (RFC 8725, sections 2 and 3). All of them get one response.
 func TestForgedAccessTokens(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

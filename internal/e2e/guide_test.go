@@ -22,7 +22,7 @@ import (
 )
 
 // A guide is a page under docs/guides whose fenced blocks can be pasted from top to bottom. The word after the language
-// says what becomes of one:
+// says how a block is used:
 //
 //	```sh                  is run, in one shell with those before it
 //	```sh needs=node       is run where node is there
@@ -138,7 +138,7 @@ func missing(output, want string) string {
 	return ""
 }
 
-// follow pastes a guide into a shell and holds it to what it shows.
+// follow pastes a guide into a shell and compares the output with the guide's.
 func follow(t *testing.T, path, bin string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -171,7 +171,7 @@ func follow(t *testing.T, path, bin string) {
 	defer cancel()
 	c := exec.CommandContext(ctx, "bash")
 	var output bytes.Buffer
-	// What the guide starts in the background is of the shell's group, and ends with it.
+	// A process that the guide starts in the background is in the shell's group, and ends with it.
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = 5 * time.Second
@@ -203,7 +203,7 @@ func follow(t *testing.T, path, bin string) {
 	require.Positive(t, checked)
 }
 
-// translate gives each address of this machine that a guide names a free port, and returns what became of each.
+// translate gives each address of this machine that a guide names a free port, and returns the replacement of each.
 func translate(t *testing.T, all []step) map[string]string {
 	t.Helper()
 	loopback := regexp.MustCompile(`127\.0\.0\.1:(\d+)`)
@@ -243,7 +243,7 @@ type prepared struct {
 	path string
 }
 
-// lacking returns the first need that cannot be met.
+// lacking returns the first missing requirement.
 func (p *prepared) lacking(t *testing.T, needs []string) string {
 	t.Helper()
 	for _, need := range needs {
@@ -339,7 +339,7 @@ func (p *prepared) postgres(t *testing.T) bool {
 	return true
 }
 
-// identityProvider starts one that signs everybody in, and a browser that does what it is told.
+// identityProvider starts one that signs everyone in, and a browser that follows instructions.
 func (p *prepared) identityProvider(t *testing.T) bool {
 	t.Helper()
 	idp := testkit.NewIdP(t, time.Now)

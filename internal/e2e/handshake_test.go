@@ -107,7 +107,7 @@ func TestEnrolmentByAlias(t *testing.T) {
 	})
 }
 
-// Of many handshakes at once one is captured, on whatever node it comes in.
+// Of many handshakes at the same time one is captured, on any node.
 func TestEnrolmentRace(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -150,8 +150,8 @@ func TestSourceNetworks(t *testing.T) {
 	})
 }
 
-// A connection's limit counts verified deliveries alone, so that a stranger cannot use it up, and turns away what is
-// beyond it for a time that the answer names.
+// A connection's limit counts verified deliveries alone, so that a stranger cannot use it up, and refuses deliveries
+// beyond it for a time that the response names.
 func TestConnectionRate(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

@@ -78,8 +78,8 @@ func TestDeleteCancels(t *testing.T) {
 	})
 }
 
-// A try that is on the wire while its subscription is paused or deleted ends as the receiver says, and what would be
-// its retry is held or cancelled.
+// An attempt that is on the wire while its subscription is paused or deleted ends as the receiver responds, and its
+// retry is held or cancelled.
 func TestPauseAndDeleteDuringATry(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -115,7 +115,7 @@ func TestPauseAndDeleteDuringATry(t *testing.T) {
 	})
 }
 
-// A receiver that hangs holds up its own deliveries and nobody else's.
+// A receiver that hangs delays only its own deliveries.
 func TestHangingReceiverDelaysNobody(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -123,7 +123,7 @@ func TestHangingReceiverDelaysNobody(t *testing.T) {
 		w.subscribe(stuck.url, object{"timeout_ms": 30000})
 		w.subscribe(fine.url)
 		w.connectGitHub("acme")
-		const many = 40 // four times what one subscription may have under way
+		const many = 40 // four times what one subscription may have in progress
 		for n := range many {
 			w.fresh("acme", github(`{"action":"opened","n":`+strconv.Itoa(n)+`}`))
 		}

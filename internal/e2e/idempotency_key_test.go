@@ -12,7 +12,7 @@ import (
 	"sallyport/internal/platform/apperr"
 )
 
-// once adds an Idempotency-Key to what somebody asks with.
+// once adds an Idempotency-Key to a caller's requests.
 func once(c credentials, key string) credentials {
 	return func(h http.Header) {
 		c(h)
@@ -22,7 +22,7 @@ func once(c credentials, key string) credentials {
 
 const replayedHeader = "Idempotent-Replayed"
 
-// replays requires that the answer is that of an earlier request.
+// replays requires that the response is that of an earlier request.
 func (a answer) replays(w *world, first answer) {
 	w.t.Helper()
 	a.want(w, first.status)
@@ -34,8 +34,8 @@ func (a answer) replays(w *world, first answer) {
 	require.NotEqual(w.t, first.header.Get("X-Request-Id"), a.header.Get("X-Request-Id"))
 }
 
-// Every operation that takes keys gives its answer again, with everything that a client may need of it; the others take
-// no notice of the header.
+// Every operation that takes keys returns its response again, with everything that a client may need of it. The others
+// ignore the header.
 func TestEveryOperationWithAnIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	eachPopulated(t, func(w *world, f fixtures) {
@@ -54,8 +54,8 @@ func TestEveryOperationWithAnIdempotencyKey(t *testing.T) {
 	})
 }
 
-// Many requests with one key at once, on all nodes, make one thing, and each that is answered with it is told the same
-// secret.
+// Many requests with one key at the same time, on all nodes, create one resource, and each response with it has the
+// same secret.
 func TestManyRequestsWithOneKey(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -91,7 +91,7 @@ func TestManyRequestsWithOneKey(t *testing.T) {
 	})
 }
 
-// A key is bound to who sent it and to what was sent. What was refused may be mended under the same key, and after a
+// A key is bound to its sender and to the request. A refused request may be corrected under the same key, and after a
 // day the key is forgotten.
 func TestIdempotencyKeyRules(t *testing.T) {
 	t.Parallel()
@@ -112,14 +112,14 @@ func TestIdempotencyKeyRules(t *testing.T) {
 		with(w.user(w.env), "k", body).refused(w, http.StatusConflict, apperr.CodeConnectionExists)
 		with(w.dev(), "other", body).refused(w, http.StatusConflict, apperr.CodeConnectionExists)
 
-		// The answer is as it was, whatever has become of what was made.
+		// The stored response does not change with the resource.
 		w.call(w.dev(), http.MethodDelete, path+"/generic-hmac/acme", nil).want(w, http.StatusNoContent)
 		with(w.dev(), "k", body).replays(w, first)
 		with(byKey("spk_test_nobody"), "k", body).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
 		w.clk.Advance(24 * time.Hour)
 		require.Empty(w.t, with(w.dev(), "k", body).want(w, http.StatusCreated).header.Get(replayedHeader))
 
-		// A key of the wrong form is a validation error like any other, and told with the others.
+		// A key of the wrong form is a validation error like any other, and reported with the others.
 		for _, key := range []string{"", strings.Repeat("k", 256), "ключ"} {
 			require.ElementsMatch(w.t, []string{"header.Idempotency-Key pattern", "body.provider type"},
 				with(w.dev(), key, object{"provider": 1}).violations(w))

@@ -46,9 +46,8 @@ func TestIdleSendersKeepNobodyOut(t *testing.T) {
 	}, func(c *config.Config) { c.WebhookMemoryBudgetBytes = 1 << 20 })
 }
 
-// Bodies that arrive at once share one budget of memory, of which the addresses of one network of IPv6 have half. Who
-// comes too many is told to come back, small bodies pass all the same, and there is room again when the others are
-// done.
+// Simultaneous bodies share one budget of memory, of which the addresses of one IPv6 network have half. A sender beyond
+// it has to come back, small bodies pass all the same, and there is room again when the others are done.
 func TestMemoryBudget(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -66,8 +65,8 @@ func TestMemoryBudget(t *testing.T) {
 			address := network + strconv.Itoa(begun)
 			return w.stall(conn.pathToken(), from(address, size), network, address)
 		}
-		// Nobody sees from outside how much of a body the server has read, so this asks until it has read them all. What it
-		// asks takes memory too, which may cost one that is stalled its place: that one begins again.
+		// The amount that the server has read of a body is not visible from outside, so this asks until it has read them all.
+		// Its own requests take memory too, which may cost a stalled one its place: that one starts again.
 		untilRefused := func(address string) {
 			w.t.Helper()
 			await.Condition(w.t, "the memory to be used up", func() bool {
@@ -113,7 +112,7 @@ type stalledSender struct {
 	network, address string
 	// end ends the body.
 	end func()
-	// status yields the status of the answer, or 0 when there was none.
+	// status yields the status of the response, or 0 when there was none.
 	status chan int
 }
 
@@ -141,8 +140,8 @@ func (w *world) stall(segment string, m message, network, address string) *stall
 	return s
 }
 
-// taken waits until the server takes a body and returns the function that lets it go. An answer that comes before is
-// one too early.
+// taken waits until the server takes a body and returns the function that lets it go. A response that comes before is
+// an error.
 func (w *world) taken(takes <-chan func(), answers <-chan int) func() {
 	w.t.Helper()
 	select {
@@ -156,8 +155,8 @@ func (w *world) taken(takes <-chan func(), answers <-chan int) func() {
 	return nil
 }
 
-// JSON nested so deep that parsers give up on it is kept byte for byte and shown and forwarded as text, so that whoever
-// reads an answer or an envelope can read it.
+// JSON nested so deep that parsers give up on it is kept byte for byte and shown and forwarded as text, so that every
+// reader of a response or an envelope can parse it.
 func TestDeeplyNestedBody(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

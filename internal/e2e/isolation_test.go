@@ -23,9 +23,9 @@ func (w *world) strangers(environment, otherEnvironment, otherToken string) map[
 	}
 }
 
-// What belongs to one environment is not there for another: every operation that names a resource of it answers not
-// found to a key of another environment, to a user who works in another, and to a user of another team, and changes
-// nothing. Every operation is covered, because every operation has a sample.
+// A resource of one environment does not exist for another: every operation that names one returns not found to a key
+// of another environment, to a user who works in another, and to a user of another team, and changes nothing. Every
+// operation is covered, because every operation has a sample.
 func TestForeignResources(t *testing.T) {
 	t.Parallel()
 	eachPopulatedTwice(t, func(w *world, own, other fixtures) {
@@ -39,7 +39,7 @@ func TestForeignResources(t *testing.T) {
 					case len(s.path) == 0, s.op.Public, s.op.Route == "" && strings.Contains(who, "key"):
 						continue
 					case !s.op.Environment:
-						// What belongs to the team is the team's in every environment.
+						// Resources of the team belong to it in every environment.
 						if !strings.Contains(who, "team") {
 							continue
 						}
@@ -55,7 +55,7 @@ func TestForeignResources(t *testing.T) {
 	})
 }
 
-// Nobody gets into an environment by naming it: another team's is not found, whatever is asked for in it.
+// Naming an environment gives no access to it: another team's is not found, for any request in it.
 func TestForeignEnvironment(t *testing.T) {
 	t.Parallel()
 	eachPopulated(t, func(w *world, own fixtures) {
@@ -79,7 +79,7 @@ func TestForeignEnvironment(t *testing.T) {
 	})
 }
 
-// Lists show an environment its own rows, whatever the filters say: naming another's resource selects nothing.
+// Lists show an environment its own rows, with any filters: naming another's resource selects nothing.
 func TestForeignRowsInLists(t *testing.T) {
 	t.Parallel()
 	eachPopulatedTwice(t, func(w *world, own, other fixtures) {

@@ -35,9 +35,10 @@ func (w *world) neighbours() (event string, sub subscription, keys map[string]ap
 	}
 }
 
-// What is about a connection that a key is not granted is not there for it: every operation that a key reaches and that
-// names a resource answers not found and changes nothing, as it would for another environment; lists and what bodies
-// refer to show nothing of it, whatever the filter. Operations come from the route table, so that a new one is covered.
+// A connection that is not granted to a key does not exist for it, nor do the resources of that connection: every
+// operation that a key reaches and that names a resource returns not found and changes nothing, as it would for another
+// environment. Lists and references in bodies show nothing of it, with any filter. Operations come from the route
+// table, so that a new one is covered.
 func TestBoundedKeys(t *testing.T) {
 	t.Parallel()
 	eachPopulated(t, func(w *world, own fixtures) {
@@ -53,7 +54,7 @@ func TestBoundedKeys(t *testing.T) {
 		w.unchanged(func() {
 			for _, s := range w.samples(own) {
 				if s.op.Route != "" {
-					// Whoever opens a route to a key must hold what all its operations ask for.
+					// A user who opens a route to a key must hold the permissions of all its operations.
 					require.Contains(w.t, s.op.Route.Permissions(), s.op.Permission, s.op.ID)
 				}
 				for who, k := range keys {

@@ -16,8 +16,8 @@ import (
 	"sallyport/internal/platform/testkit/await"
 )
 
-// One address that keeps sending what is refused is told to stay away, to the second; what verifies passes from there
-// all the same, because a delivery that is turned away may never come back. Other addresses notice nothing.
+// An address that keeps sending refused requests has to wait, to the second. Verified deliveries pass from there all
+// the same, because a refused delivery may never come back. Other addresses are not affected.
 func TestRefusalsAreLimitedByAddress(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

@@ -97,9 +97,8 @@ func eachWithMail(t *testing.T, fn func(w *world, mails *mailServer), changes ..
 	})
 }
 
-// Promise: a mailed link leads to the configured public URL, whatever the request calls this server, and resets a
-// password once; its token is in no log. Who asks too often waits, and cannot escape that by naming other addresses of
-// themselves.
+// A mailed link leads to the configured public URL, for any Host of the request, and resets a password once. Its token
+// is in no log. A caller that asks too often waits, and cannot escape that by naming other addresses of the user.
 func TestPasswordResetByMail(t *testing.T) {
 	t.Parallel()
 	// not this client
@@ -148,9 +147,8 @@ func TestPasswordResetByMail(t *testing.T) {
 	}, trusted)
 }
 
-// Promise: an invitation goes to the address by mail, leads to the configured public URL whatever the request calls
-// this server, and makes a member once, who may do what the invitation says; its token is in no log, though the
-// operation has it in its path.
+// An invitation goes to the address by mail, leads to the configured public URL for any Host of the request, and makes
+// a member once, with the rights of the invitation. Its token is in no log, though the operation has it in its path.
 func TestInvitationByMail(t *testing.T) {
 	t.Parallel()
 	eachWithMail(t, func(w *world, mails *mailServer) {

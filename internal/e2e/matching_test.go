@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A subscription gets what its patterns and its scope say, from its creation on, each event once; a change of where or
-// how applies from the next try.
+// A subscription gets what its patterns and its scope say, from its creation on, each event once; a change of its
+// target or its form applies from the next attempt.
 func TestMatching(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -51,7 +51,7 @@ func TestMatching(t *testing.T) {
 	})
 }
 
-// Where and how a delivery goes is decided at each try: a new URL, secret or header reaches what already waits.
+// Target and form of a delivery are decided at each attempt: a new URL, secret or header applies to waiting deliveries.
 func TestChangeAppliesFromTheNextTry(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

@@ -12,8 +12,8 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// What GitHub really sends, 329 webhooks of 58 events, is verified, gets the type and id that its documentation names,
-// and comes out of the gateway byte for byte.
+// GitHub's real webhooks, 329 of 58 events, are verified, get the type and id that its documentation names, and come
+// out of the gateway byte for byte.
 func TestRealGitHubWebhooks(t *testing.T) {
 	t.Parallel()
 	file, err := os.Open("testdata/octokit-webhooks-examples.json.gz")

@@ -23,7 +23,7 @@ func (w *world) get(path string) answer {
 	return w.send(r)
 }
 
-// The server publishes the document that the suites hold its answers to, for everybody to read.
+// The server publishes the document that the suites compare its responses with, for everyone to read.
 func TestDocumentIsServed(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -178,8 +178,8 @@ func walk(v any, names []string, fn func(names []string, node map[string]any)) {
 	}
 }
 
-// The reference page shows the document without a word to any other host: what it loads is its own, and the policy that
-// the browser holds it to allows nothing else.
+// The reference page shows the document without a request to any other host: it loads only its own files, and its
+// content policy permits nothing else.
 func TestDocsLoadNothingFromElsewhere(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

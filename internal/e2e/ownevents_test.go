@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// told returns the bodies that the receiver has got, by type, with the clock moving on until there are n.
+// told returns the bodies that the receiver has received, by type, with the clock advancing until there are n.
 func (w *world) told(sink *receiver, n int) map[string][]object {
 	w.t.Helper()
 	w.ticking("events of the gateway's own", func() bool { return sink.count() >= n })
@@ -28,9 +28,8 @@ func (w *world) told(sink *receiver, n int) map[string][]object {
 	return out
 }
 
-// Promise: whoever asks for them is told of deliveries that die and recover and of subscriptions that the gateway
-// disables, signed like everything; whoever asks for everything is not, and nothing is told of the deliveries of these
-// events.
+// A subscription that names them gets events of deliveries that die and recover and of subscriptions that the gateway
+// disables, signed like any other. A subscription to all events does not, and deliveries of these events emit none.
 func TestOwnEvents(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -84,7 +83,7 @@ func TestOwnEvents(t *testing.T) {
 			"reason":      "The receiver responded with 410 Gone",
 			"disabled_at": told["sallyport.subscription.disabled"][0]["disabled_at"]}}, told["sallyport.subscription.disabled"])
 
-		// Everything has been told once, and of what died on its way to the receiver that is down nothing was.
+		// Each has been emitted once, and none for deliveries that died on their way to the receiver that is down.
 		w.ticking("the receiver that is down was asked", func() bool { return down.count() >= 4 })
 		w.settles(second, "dead_letter")
 		require.Equal(w.t, 4, sink.count())
@@ -99,7 +98,7 @@ func TestOwnEvents(t *testing.T) {
 	})
 }
 
-// Promise: whoever asks for them is told of every change of a connection once, and of no change that was refused.
+// A subscription that names them gets an event for every change of a connection, once, and for no refused change.
 func TestOwnEventsOfConnections(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -127,7 +126,7 @@ func TestOwnEventsOfConnections(t *testing.T) {
 	})
 }
 
-// Promise: where nobody asks for the gateway's own events there are none.
+// Without a subscription to the gateway's own events there are none.
 func TestNoOwnEventsUnasked(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

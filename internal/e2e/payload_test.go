@@ -10,8 +10,8 @@ import (
 	"sallyport/internal/platform/apperr"
 )
 
-// A payload is given back byte for byte, whatever it is, in a form that no browser runs; where there is none, the
-// answer says whether there was one.
+// A payload comes back byte for byte, for any content, in a form that no browser runs. Where there is none, the
+// response says whether there was one.
 func TestPayloadDownload(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

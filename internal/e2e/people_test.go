@@ -62,7 +62,7 @@ type invitation struct {
 	Mailed bool   `json:"mailed"`
 }
 
-// invite asks somebody in as a viewer.
+// invite invites a person as a viewer.
 func (w *world) invite(email string, scope object) invitation {
 	w.t.Helper()
 	var i invitation

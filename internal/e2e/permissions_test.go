@@ -18,10 +18,9 @@ type given struct {
 	inOne       bool
 }
 
-// Promise: what a role lists, and nothing else, is open to whoever has it, on every operation: each system role, given
-// in the team and in one environment, and a role of each single permission, through one access token that outlives them
-// all. A request that is let in is recognised by its query, which no operation takes: it is refused for that, and works
-// on nothing.
+// A role opens the operations of its permissions, and nothing else: each system role, given in the team and in one
+// environment, and a role of each single permission, through one access token that outlives them all. A permitted
+// request is recognised by its query, which no operation takes: it is refused for that, and has no effect.
 func TestPermissionMatrix(t *testing.T) {
 	t.Parallel()
 	eachPopulated(t, func(w *world, f fixtures) {
@@ -140,8 +139,8 @@ func (w *world) whileGiven(user, role string, scope object, fn func()) {
 	w.call(w.user(""), http.MethodDelete, "/roles/bindings/"+b.ID, nil).want(w, http.StatusNoContent)
 }
 
-// Promise: whoever has every right in one environment and none in the team reaches nothing that belongs to another one,
-// by the operations whose path or query names it, whatever the method; what names none shows theirs alone.
+// A user with every right in one environment and none in the team reaches nothing of another one by the operations
+// whose path or query names it, with any method. Operations that name none show only theirs.
 func TestRightsOfOneEnvironment(t *testing.T) {
 	t.Parallel()
 	eachPopulated(t, func(w *world, f fixtures) {
@@ -179,7 +178,7 @@ func TestRightsOfOneEnvironment(t *testing.T) {
 		w.call(somebody, http.MethodGet, "/team/environments/"+own, nil).want(w, http.StatusOK)
 		w.call(somebody, http.MethodGet, "/admin/audit-events?environment_id="+own, nil).want(w, http.StatusOK)
 
-		// Who may enter an environment and not do that there is told what they lack.
+		// A user who may enter an environment without that permission gets its name in the response.
 		blind := w.newcomer("blind@example.test")
 		w.give(blind, w.newRole("reader", access.EnvironmentsRead, access.AuditRead), object{"environment_id": own})
 		w.give(blind, "viewer", object{"environment_id": w.env})

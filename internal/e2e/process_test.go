@@ -27,7 +27,7 @@ type installation struct {
 	t       *testing.T
 	binary  string
 	environ []string
-	// base is where the server answers; empty before serve.
+	// base is the server's URL; empty before serve.
 	base string
 }
 
@@ -114,7 +114,7 @@ func (in *installation) serve() (stop func()) {
 	}
 }
 
-// ask makes a request to the server's API and returns status and answer.
+// ask makes a request to the server's API and returns status and body.
 func (in *installation) ask(c credentials, method, path string, body object) (int, []byte) {
 	in.t.Helper()
 	content := io.Reader(http.NoBody)

@@ -99,7 +99,7 @@ func (w *world) post(segment string, m message) answer {
 	return w.send(r)
 }
 
-// receipt is the answer to a delivery that was taken.
+// receipt is the response to an accepted delivery.
 type receipt struct {
 	EventUUID string `json:"event_uuid"`
 	Status    string `json:"status"`

@@ -13,7 +13,7 @@ import (
 	"sallyport/internal/platform/apperr"
 )
 
-// publication is the answer to a publication.
+// publication is the response to a publication.
 type publication struct {
 	EventUUID string `json:"event_uuid"`
 	Status    string `json:"status"`
@@ -28,8 +28,8 @@ func (w *world) publish(c credentials, body any) (publication, answer) {
 	return out, a
 }
 
-// Promise: an event that a caller publishes goes the way of a provider's: stored before the answer, matched by type,
-// scope and filter, forwarded signed, replayable, and telling who published it.
+// A published event goes the way of a provider's: stored before the response, matched by type, scope and filter,
+// forwarded signed, replayable, and with the name of its publisher.
 func TestPublish(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -97,8 +97,8 @@ func TestPublish(t *testing.T) {
 	})
 }
 
-// Promise: of events with one idempotency key the first counts, however many come at once; the key is one connection's,
-// or the environment's where there is none, and never takes the place of a provider's id.
+// Promise: of events with one idempotency key the first counts, for any number at the same time. The key belongs to one
+// connection, or the environment's where there is none, and never takes the place of a provider's id.
 func TestPublishOnce(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

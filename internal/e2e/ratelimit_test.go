@@ -20,7 +20,7 @@ import (
 	"sallyport/internal/reference"
 )
 
-// rates requires the headers of a limited answer.
+// rates requires the headers of a limited response.
 func (a answer) rates(w *world, limit, remaining, reset int) answer {
 	w.t.Helper()
 	for name, want := range map[string]int{"X-RateLimit-Limit": limit, "X-RateLimit-Remaining": remaining,
@@ -34,8 +34,8 @@ func rateHeaders() []string {
 	return []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
 }
 
-// Each key and each user has a limit of its own. Every answer says how it stands, whatever else it says; a refusal says
-// when to come back, and coming back then is right.
+// Each key and each user has a limit of its own. Every response says how much is left, with any other content. A
+// refusal says when to retry, and a retry then succeeds.
 func TestRateLimits(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -53,7 +53,7 @@ func TestRateLimits(t *testing.T) {
 		w.call(byToken(w.token(), ""), http.MethodGet, "/webhook-subscriptions", nil).want(w, http.StatusBadRequest).rates(w,
 			7, 5, 1)
 
-		// What nobody is known to ask is not limited by key or user, and what comes from providers is not limited at all.
+		// Requests without a known caller are not limited by key or user, and requests of providers are not limited at all.
 		conn := w.connect(user, object{"provider": "github", "connection_id": "acme", "webhook_secret": githubSecret})
 		for range 20 {
 			require.Empty(w.t, w.post(conn.pathToken(), github(issueOpened)).want(w, http.StatusOK).header.Values(
@@ -86,8 +86,8 @@ func TestRateLimits(t *testing.T) {
 	})
 }
 
-// Whoever asks without a valid credential is counted by address. No header changes which that is, and who has a
-// credential notices nothing of it.
+// Requests without a valid credential are counted by address. No header changes the address, and a caller with a
+// credential is not affected.
 func TestRateLimitByAddress(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -95,7 +95,7 @@ func TestRateLimitByAddress(t *testing.T) {
 			nobody,
 			byKey("spk_test_nobody"),
 			byToken("no token", ""),
-			func(h http.Header) { h["API-Key"] = []string{w.key, w.key} }, // twice is ambiguous, and nobody
+			func(h http.Header) { h["API-Key"] = []string{w.key, w.key} }, // twice is ambiguous, and no caller
 			func(h http.Header) { byKey(w.key)(h); byToken("no token", "")(h) },
 		}
 		for i := range 10 {
@@ -137,7 +137,8 @@ func TestRateLimitBehindAProxy(t *testing.T) {
 		from("2001:db8:1:3::1").want(w, http.StatusUnauthorized).rates(w, 3, 2, 1)
 		from("198.51.100.1").want(w, http.StatusUnauthorized).rates(w, 3, 2, 1)
 
-		// What a client writes before the proxy does neither gives it another address nor takes from that of another.
+		// An address that a client writes before the proxy does neither gives it another address nor counts for that of
+		// another.
 		const forger, victim = "198.51.100.66", "203.0.113.5"
 		for i := range 3 {
 			from(fmt.Sprintf("%s, 203.0.113.%d, %s", victim, 10+i, forger)).want(w, http.StatusUnauthorized).rates(w, 3, 2-i, 1)
@@ -153,7 +154,7 @@ func TestRateLimitBehindAProxy(t *testing.T) {
 	})
 }
 
-// Every operation says with every answer how the limit of whoever asks stands, and refuses beyond it, before it does
+// Every operation says in every response how much of the caller's limit is left, and refuses beyond it, before it does
 // anything. Nothing is carried out here: no operation takes the parameter.
 func TestEveryOperationIsLimited(t *testing.T) {
 	t.Parallel()
@@ -233,5 +234,5 @@ func TestRateLimitOfFourNodes(t *testing.T) {
 	require.Zero(t, odd.Load(), "neither carried out nor properly refused")
 	const seconds = steps * int(step/time.Millisecond) / 1000
 	require.InEpsilon(t, burst+perSecond*seconds, taken.Load(), 0.1)
-	require.InEpsilon(t, perSecond+perSecond*seconds, delivered.Load(), 0.1) // a connection takes a second's worth at once
+	require.InEpsilon(t, perSecond+perSecond*seconds, delivered.Load(), 0.1) // a connection takes a second's worth at a time
 }

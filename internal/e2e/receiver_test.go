@@ -29,13 +29,13 @@ type receiver struct {
 	gate chan struct{}
 }
 
-// reply answers the n-th request, counted from 1, after its body was read.
+// reply responds to the n-th request, counted from 1, after its body was read.
 type reply func(w http.ResponseWriter, n int)
 
-// status answers every request with one status.
+// status responds to every request with one status.
 func status(code int) reply { return func(w http.ResponseWriter, _ int) { w.WriteHeader(code) } }
 
-// statuses answers with one status after another, and the last one from then on.
+// statuses responds with one status after another, and the last one from then on.
 func statuses(codes ...int) reply {
 	return func(w http.ResponseWriter, n int) { w.WriteHeader(codes[min(n, len(codes))-1]) }
 }
@@ -61,7 +61,7 @@ func newReceiver(t *testing.T, answer reply) *receiver {
 	return r
 }
 
-// newHanging starts a receiver that answers only once it is opened, and then with the status.
+// newHanging starts a receiver that responds only once it is opened, and then with the status.
 func newHanging(t *testing.T, code int) *receiver {
 	t.Helper()
 	var r *receiver
@@ -75,7 +75,7 @@ func newHanging(t *testing.T, code int) *receiver {
 	return r
 }
 
-// open lets a hanging receiver answer.
+// open lets a hanging receiver respond.
 func (r *receiver) open() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

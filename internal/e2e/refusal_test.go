@@ -18,8 +18,8 @@ import (
 	"sallyport/internal/platform/testkit/await"
 )
 
-// A delivery that is not what it should be is refused with the reason's code, and leaves no trace in the database: no
-// event, no key, no row of any kind. What is right passes, so the refusals are not for want of a connection.
+// An invalid delivery is refused with the reason's code, and leaves no trace in the database: no event, no key, no row
+// of any kind. A valid one passes, so the refusals are not due to a missing connection.
 func TestRefusedDeliveriesLeaveNothing(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -81,7 +81,7 @@ func TestRefusedDeliveriesLeaveNothing(t *testing.T) {
 }
 
 // The inbound route takes the methods of deliveries and handshakes, the connection those of its provider, and both say
-// so; its credential is the signature, whatever else a request carries.
+// so; its credential is the signature, regardless of the rest of the request.
 func TestInboundMethodAndCredentials(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -145,7 +145,7 @@ func (w *world) chunked(segment string, m message) answer {
 	return w.send(r)
 }
 
-// A connection that is switched off says so for as long as it is, and its provider is told to come back.
+// A connection that is switched off says so for as long as it is, and its provider has to come back.
 func TestDisabledConnection(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -162,8 +162,8 @@ func TestDisabledConnection(t *testing.T) {
 	})
 }
 
-// A new secret holds from the next delivery on, the old one no longer; a new path leaves the old one dead, and the
-// alias leads on. Nothing cached outlives the answer to the change.
+// A new secret is valid from the next delivery on, and the old one no longer. A new path closes the old one, and the
+// alias stays. Nothing cached outlives the response to the change.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

@@ -48,8 +48,8 @@ func (w *world) rejections(c credentials, query string, n int) []rejection {
 	return list
 }
 
-// Promise: whoever sets up a provider sees each refused request with why it was refused and what came, credentials
-// redacted; what was refused is no event, and a good delivery leaves nothing here.
+// A user who sets up a provider sees each refused request with the reason and the content, credentials redacted. A
+// refused request is no event, and a good delivery leaves nothing here.
 func TestRejections(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -107,8 +107,8 @@ func TestRejections(t *testing.T) {
 	})
 }
 
-// Promise: an active secret tells when it last verified a delivery, and one that verified none says so, so that the old
-// one of a rotation can be seen to be out of use.
+// An active secret shows when it last verified a delivery, or that it verified none, so that the old one of a rotation
+// can be seen to be unused.
 func TestRotationOfASecret(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

@@ -65,7 +65,7 @@ func TestReplay(t *testing.T) {
 	})
 }
 
-// A replay ends the waiting of what is between two tries: the old schedule sends nothing more.
+// A replay ends the wait between two attempts: the old schedule sends nothing more.
 func TestReplayEndsTheOldSchedule(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -79,14 +79,14 @@ func TestReplayEndsTheOldSchedule(t *testing.T) {
 		w.replay(uuid, object{"subscription_ids": []string{sub.ID}}).want(w, http.StatusAccepted)
 		sink.wait(w.t, 2)
 		w.becomes(uuid, sub.ID, "succeeded")
-		// A try that is due later than the old one shows that the old time has passed without one.
+		// An attempt that is due later than the old one shows that the old time has passed without one.
 		require.True(w.t, w.nextTry(uuid, late.ID, probe, 2).After(old))
 		w.settles(uuid, "forwarded")
 		require.Equal(w.t, 2, sink.count())
 	})
 }
 
-// What is on the wire is not sent a second time beside itself.
+// A delivery on the wire is not sent a second time meanwhile.
 func TestReplayInFlight(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

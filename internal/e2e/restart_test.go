@@ -16,8 +16,8 @@ import (
 	"sallyport/internal/platform/testkit/await"
 )
 
-// What waits when the server stops goes on when it starts again, on time, and once: retries keep their time, held
-// deliveries their hold, keys their events.
+// Deliveries that wait when the server stops continue when it starts again, on time, and once: retries keep their time,
+// held deliveries their hold, keys their events.
 func TestRestartGoesOn(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -47,8 +47,8 @@ func TestRestartGoesOn(t *testing.T) {
 	})
 }
 
-// A stop in order lets what is on the wire end and keeps its outcome, and gives back what has not begun, so that the
-// next start sends it at once.
+// An ordered stop lets requests on the wire end, keeps their outcome, and releases deliveries that have not begun, so
+// that the next start sends them immediately.
 func TestStopInOrder(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -102,8 +102,8 @@ func TestStopInOrder(t *testing.T) {
 	}, func(c *config.Config) { c.DeliveryConcurrencyPerSubscription = 1 })
 }
 
-// Where a request may go is asked at every try, not only when the URL was stored: a target that the operator no longer
-// allows gets nothing, and no schedule is spent on it.
+// The target is checked at every attempt, not only when the URL was stored: a target that the operator no longer
+// permits gets nothing, and no schedule is spent on it.
 func TestTargetTurnedPrivate(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

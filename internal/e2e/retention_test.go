@@ -88,7 +88,7 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// What waits for its next try when the payload's time is over is not tried again, and says why.
+// A delivery that waits for its next attempt when the payload expires gets none, and says why.
 func TestPayloadExpiresBetweenTries(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -103,7 +103,7 @@ func TestPayloadExpiresBetweenTries(t *testing.T) {
 	}, func(c *config.Config) { c.WebhookPayloadRetentionDays, c.WebhookEventRetentionDays = 2, 10 })
 }
 
-// Each environment has times of its own, which hold at once for what it has stored; another's are its own affair.
+// Each environment has times of its own, which apply immediately to its stored events. Another environment's do not.
 func TestRetentionOfAnEnvironment(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

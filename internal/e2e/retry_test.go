@@ -12,8 +12,8 @@ import (
 	"sallyport/internal/platform/testkit/await"
 )
 
-// nextTry waits until the delivery waits for its next try, moves the clock to that time, waits for request n at the
-// receiver, and returns when the try was due.
+// nextTry waits until the delivery waits for its next attempt, moves the clock to that time, waits for request n at the
+// receiver, and returns when the attempt was due.
 func (w *world) nextTry(uuid, subscriptionID string, sink *receiver, n int) time.Time {
 	w.t.Helper()
 	due := *w.becomes(uuid, subscriptionID, "retry_wait").NextAttemptAt
@@ -29,8 +29,8 @@ func within(w *world, schedule, wait time.Duration) {
 	require.LessOrEqual(w.t, wait, schedule*12/10+time.Millisecond)
 }
 
-// A receiver that fails is tried by the schedule, with jitter, under one webhook-id, until the schedule is spent; then
-// the delivery is dead and nothing more is sent.
+// A failing receiver gets attempts by the schedule, with jitter, under one webhook-id, until the schedule is spent;
+// then the delivery is dead and nothing more is sent.
 func TestRetriesUntilDead(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -82,7 +82,7 @@ func TestRetriesUntilDead(t *testing.T) {
 	})
 }
 
-// An empty schedule is one try.
+// An empty schedule is one attempt.
 func TestNoRetries(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -138,8 +138,8 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
-// 410 means that the receiver wants no more: the delivery is dead at once and the subscription disabled, with the
-// reason, until somebody enables it. What arrives meanwhile waits.
+// 410 means that the receiver wants no more: the delivery is dead immediately and the subscription disabled, with the
+// reason, until a user enables it. Later events wait.
 func TestGoneDisables(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -167,7 +167,7 @@ func TestGoneDisables(t *testing.T) {
 	})
 }
 
-// A redirect is a failure: whoever answers for the receiver cannot send the event elsewhere.
+// A redirect is a failure: the receiver cannot send the event elsewhere.
 func TestRedirectIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -191,7 +191,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	})
 }
 
-// A receiver that does not answer in time has failed, and the record says so without a status.
+// A receiver that does not respond in time has failed, and the record says so without a status.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -223,7 +223,7 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// What a receiver answers is kept up to 16 KiB, and the record says whether there was more.
+// A receiver's response is kept up to 16 KiB, and the record says whether there was more.
 func TestResponseIsCapped(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

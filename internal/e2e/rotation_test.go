@@ -18,8 +18,8 @@ func verifies(w *world, secret string, got received) bool {
 	return verifier.VerifyIgnoringTimestamp(got.body, got.header) == nil
 }
 
-// Promise: while a replaced secret goes on signing, a receiver with either secret verifies every forward, retry, replay
-// and test; when its time is over only one with the new secret does. The reader of the subscription sees until when.
+// While a replaced secret still signs, a receiver with either secret verifies every forward, retry, replay and test.
+// After its end only one with the new secret does. The reader of the subscription sees until when.
 func TestRotationOfASigningSecret(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

@@ -57,8 +57,8 @@ func TestSessionLife(t *testing.T) {
 	})
 }
 
-// A thief who copies a cookie, and the user it belongs to, are found out by the second of them, whoever that is;
-// nothing that either got works after that.
+// A thief who copies a cookie, and the user it belongs to, are found out by the second use, by either of them. Nothing
+// that either got works after that.
 func TestStolenCookie(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -79,7 +79,7 @@ func TestStolenCookie(t *testing.T) {
 	})
 }
 
-// What a foreign page makes a browser send changes nothing, although the browser may add the cookie.
+// A request that a foreign page makes a browser send changes nothing, although the browser may add the cookie.
 func TestForeignPage(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -96,7 +96,7 @@ func TestForeignPage(t *testing.T) {
 	})
 }
 
-// Everybody looks after their own account, with the weakest role too, and after nobody else's.
+// Every user manages their own account, with the weakest role too, and no one else's.
 func TestOwnAccount(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -122,8 +122,8 @@ func TestOwnAccount(t *testing.T) {
 	})
 }
 
-// While strangers guess at every password there is, providers' events arrive and are forwarded, people with an API key
-// work on, and the sign-ins that may be tried are bounded.
+// While strangers guess at passwords, providers' events arrive and are forwarded, people with an API key continue to
+// work, and the number of sign-in attempts is bounded.
 func TestEventsDuringGuessing(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -163,8 +163,8 @@ func TestEventsDuringGuessing(t *testing.T) {
 	})
 }
 
-// An environment goes when it is empty, and until then says what it holds. The events that it received keep nobody from
-// removing it.
+// An environment can be deleted when it is empty, and until then says what it holds. Its received events do not block
+// that.
 func TestDeleteEnvironment(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

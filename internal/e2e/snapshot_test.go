@@ -22,7 +22,7 @@ func (w *world) snapshot() snapshot {
 	out := snapshot{}
 	for table, owner := range app.TableOwners() {
 		if owner == "platform/ratelimit" {
-			continue // nobody's data: nodes note there that they live. SQLite has none of it
+			continue // no user's data: nodes record there that they live. SQLite has none of it
 		}
 		rows, err := w.database().Read().QueryContext(w.t.Context(), "SELECT * FROM "+table)
 		require.NoError(w.t, err)
@@ -51,7 +51,7 @@ func line(columns []string, values []any) string {
 	for i, name := range columns {
 		if name == "last_matched_ms" || name == "suppressed" || name == "seq" || name == "position" ||
 			strings.HasPrefix(name, "last_used_") {
-			continue // a worker stores these some time after what they tell of
+			continue // a worker stores these some time after the change
 		}
 		v := *values[i].(*any) //nolint:errcheck,forcetypeassert // made so above
 		if bytes, ok := v.([]byte); ok {
@@ -78,7 +78,7 @@ func (w *world) unchanged(fn func()) {
 	fn()
 	after := w.snapshot()
 	for _, s := range []snapshot{before, after} {
-		delete(s, "delivery_stats") // a worker counts some time after the tries that it counts
+		delete(s, "delivery_stats") // a worker counts some time after the attempts that it counts
 		delete(s, "api_key_usage")  // and after the requests
 	}
 	require.Empty(w.t, before.without(after, "- "), "the database has lost something")
@@ -89,7 +89,7 @@ func (w *world) unchanged(fn func()) {
 	require.Empty(w.t, slices.Concat(after.without(before, "+ "), before.without(after, "- ")), "the database has changed")
 }
 
-// without returns the rows that other does not have, as often as it lacks them.
+// without returns the rows that other does not have, as often as they are missing there.
 func (s snapshot) without(other snapshot, mark string) []string {
 	var out []string
 	for table, rows := range s {

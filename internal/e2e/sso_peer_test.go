@@ -40,7 +40,7 @@ func nodePeer(t *testing.T, name string) string {
 	return dir
 }
 
-// talker is a process that is spoken to in lines of JSON, and answers in some that begin with "> ".
+// talker is a process that reads lines of JSON and writes some that begin with "> ".
 type talker struct {
 	t   *testing.T
 	in  io.Writer
@@ -81,9 +81,9 @@ func startPeer(t *testing.T, dir, script string) talker {
 	return talker{t, in, bufio.NewReader(out)}
 }
 
-// Promise: an identity provider that others have written, the npm package oidc-provider, signs people in, whichever way
-// it knows the client, signs tokens and tells about people; a group that somebody has left takes its role along; and
-// what the provider refuses is told.
+// An independent identity provider, the npm package oidc-provider, signs people in, for each way of identifying the
+// client, signing tokens and describing people. A person who leaves a group loses its role. The provider's refusals are
+// reported.
 func TestRealIdentityProvider(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)
@@ -122,7 +122,7 @@ func TestRealIdentityProvider(t *testing.T) {
 				w.call(w.user(""), http.MethodPost, "/team/sso", body).want(w, http.StatusCreated).into(w, &made)
 				of["client_id"], of["redirect_uris"] = clientID, []string{made.RedirectURI}
 				clients[place] = append(clients[place], of)
-				// another issuer knows somebody else
+				// another issuer knows another person
 				setups = append(setups, setup{made.ID, clientID, fmt.Sprintf("person-%d@example.test", place)})
 			}
 		}
@@ -178,7 +178,7 @@ func TestRealIdentityProvider(t *testing.T) {
 	})
 }
 
-// signIn goes to an identity provider and on until the browser comes back, and returns the answer to that.
+// signIn goes to an identity provider and on until the browser comes back, and returns the response to that.
 func (b *browser) signIn(provider string) visited {
 	b.w.t.Helper()
 	theirs, err := cookiejar.New(nil)

@@ -13,7 +13,7 @@ import (
 	"sallyport/internal/platform/testkit"
 )
 
-// identityProvider sets a provider up, in which whoever is in engineering is a developer, and returns its id.
+// identityProvider sets a provider up that makes people in engineering developers, and returns its id.
 func (w *world) identityProvider(idp *testkit.IdP, with object) string {
 	w.t.Helper()
 	body := object{"name": "Company account", "issuer": idp.URL, "client_id": idp.ClientID,
@@ -46,14 +46,14 @@ func (w *world) browser() *browser {
 	return &browser{w: w, jar: jar, public: public}
 }
 
-// visited is what a browser is told by an answer.
+// visited is a browser's view of a response.
 type visited struct {
 	status  int
 	header  http.Header
 	cookies []*http.Cookie
 }
 
-// visit asks for a URL as a browser does, and follows no redirect. What is of the public URL comes from the server.
+// visit asks for a URL as a browser does, and follows no redirect. Requests to the public URL go to the server.
 func (b *browser) visit(method, target string) visited {
 	b.w.t.Helper()
 	local := strings.Replace(target, publicURL, b.w.base, 1)
@@ -100,8 +100,8 @@ func (b *browser) refresh() (token string, status int) {
 }
 
 // Promise: a browser that goes to an identity provider and back is signed in by the refresh cookie alone, lands on the
-// page that it came for, and has what the person's groups bring. The answer works for no other browser and not again,
-// and no link sends the browser elsewhere.
+// page that it came for, and has the roles of the person's groups. The provider's response works in no other browser
+// and not again, and no link sends the browser elsewhere.
 func TestSignInByIdentityProvider(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

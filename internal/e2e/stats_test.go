@@ -39,7 +39,7 @@ func (w *world) stats(subscriptionID, query string) (s subscriptionStats) {
 	return s
 }
 
-// Statistics tell what became of a subscription's deliveries and when, as the attempts on record do.
+// Statistics show the outcome and the time of a subscription's deliveries, as the recorded attempts do.
 func TestSubscriptionStats(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

@@ -67,7 +67,7 @@ func TestStreamTickets(t *testing.T) {
 		require.Equal(w.t, []string{"query.event_type[0] pattern"}, w.call(w.dev(), http.MethodPost,
 			"/webhook-events/stream-ticket?event_type=a*", nil).violations(w))
 
-		// Who has lost the right between the two gets nothing.
+		// A user who has lost the right in between gets nothing.
 		k := w.newKey(w.env, allow("events"))
 		lost := ticket(byKey(k.Key), "")
 		w.call(w.user(""), http.MethodPost, "/api-keys/"+k.ID+"/revoke", nil).want(w, http.StatusOK)

@@ -21,7 +21,7 @@ import (
 
 const streamPath = "/webhook-events/stream"
 
-// stream is an open stream of events and what it has told so far.
+// stream is an open stream of events and its messages so far.
 type stream struct {
 	w     *world
 	leave context.CancelFunc
@@ -95,7 +95,7 @@ func (s *stream) read(body io.ReadCloser) {
 	}
 }
 
-// messages returns what has been told so far. Each message is held to the published document.
+// messages returns the messages so far. Each is checked against the published document.
 func (s *stream) messages() []sse.Message {
 	s.w.t.Helper()
 	s.mu.Lock()
@@ -125,7 +125,7 @@ func (s *stream) of(event string) (list []object) {
 	return list
 }
 
-// received returns the events that were told as received.
+// received returns the events that were reported as received.
 func (s *stream) received() []string {
 	s.w.t.Helper()
 	list := []string{}
@@ -135,14 +135,14 @@ func (s *stream) received() []string {
 	return list
 }
 
-// waits until the stream has told of n received events.
+// waits until the stream has reported n received events.
 func (s *stream) waits(n int) []string {
 	s.w.t.Helper()
 	s.w.ticking(strconv.Itoa(n)+" events", func() bool { return len(s.received()) >= n })
 	return s.received()
 }
 
-// ends waits until the stream ends and returns the reason that it told.
+// ends waits until the stream ends and returns the reported reason.
 func (s *stream) ends() (event, reason string) {
 	s.w.t.Helper()
 	s.w.ticking("the stream to end", func() bool {

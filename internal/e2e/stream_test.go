@@ -20,7 +20,7 @@ import (
 	"sallyport/internal/platform/testkit/await"
 )
 
-// A reader sees an event's whole way: received, tried, and how it stands in the end, each try once.
+// A reader sees an event's whole way: its receipt, each attempt once, and its final state.
 func TestStreamTellsTheWayOfAnEvent(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -39,8 +39,8 @@ func TestStreamTellsTheWayOfAnEvent(t *testing.T) {
 			list := s.of("webhook_event.updated")
 			return list[len(list)-1]["status"] == "forwarded"
 		})
-		// A message shows the event as it stands by then, so that of an earlier change may tell what the try did before the
-		// try is told.
+		// A message shows the event as it is by then, so that one of an earlier change may show the attempt's effect before
+		// the attempt's own message.
 		w.ticking("the second try", func() bool { return len(s.of("webhook_attempt.completed")) > 1 })
 		require.Equal(w.t, []string{uuid}, s.received())
 		var shown object
@@ -143,7 +143,7 @@ func TestStreamFilters(t *testing.T) {
 	})
 }
 
-// Nobody hears of another environment's events, whoever asks and with whatever id.
+// No stream shows another environment's events, to any caller and with any id.
 func TestStreamIsolation(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -167,7 +167,7 @@ func TestStreamIsolation(t *testing.T) {
 	})
 }
 
-// Too many streams are refused in an ordinary answer, and a stream that ends makes room.
+// Too many streams are refused with an ordinary response, and a stream that ends makes room.
 func TestStreamLimits(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -189,7 +189,7 @@ func TestStreamLimits(t *testing.T) {
 	}, func(c *config.Config) { c.StreamMaxReaders, c.StreamMaxReadersPerEnvironment = 3, 2 })
 }
 
-// A stop ends the streams in words and at once, and what happens meanwhile is told after the restart.
+// A stop ends the streams with a message and immediately, and events from meanwhile follow after the restart.
 func TestStreamStopsInOrder(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

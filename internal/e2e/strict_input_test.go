@@ -17,7 +17,7 @@ import (
 	"sallyport/internal/platform/apperr"
 )
 
-// unmeant returns ways to give a parameter that nobody can mean.
+// unmeant returns ways to give a parameter that cannot be intended.
 func unmeant(p parameter) []string {
 	name := p.name + "="
 	out := []string{p.name, name, name + "%", name + "%zz", name + "%2", name + "a;b", name + "a%00", name + "%ff", "&" +
@@ -74,7 +74,7 @@ func TestQueriesAreTakenAsSent(t *testing.T) {
 				}
 				for _, p := range queryParameters(w, s) {
 					if p.name == "ticket" {
-						continue // a credential, which is refused beside another
+						continue // a credential, which is refused together with another
 					}
 					for _, query := range unmeant(p) {
 						tried++
@@ -166,7 +166,7 @@ func TestBodiesAreTakenAsSent(t *testing.T) {
 	})
 }
 
-// Every operation tells a caller whom it does not know which credential it takes, and that a token was no good.
+// Every operation shows an unknown caller which credential it takes, and that a token was invalid.
 func TestEveryOperationChallenges(t *testing.T) {
 	t.Parallel()
 	eachPopulated(t, func(w *world, f fixtures) {
@@ -196,7 +196,7 @@ func TestEveryOperationChallenges(t *testing.T) {
 	})
 }
 
-// Requests whose target is no path are answered in the envelope, as any other, and never with a redirect or a tunnel.
+// Requests whose target is no path get the envelope, as any other, and never a redirect or a tunnel.
 func TestTargetsThatAreNoPath(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -234,7 +234,7 @@ func (w *world) line(host, line string) answer {
 	return a
 }
 
-// Creating a connection answers 201, or 200 where there was one to change, and the document announces both.
+// Creating a connection returns 201, or 200 where it changed an existing one, and the document lists both.
 func TestBothSuccessesOfCreation(t *testing.T) {
 	t.Parallel()
 	responses := members(at(published().root, "paths", "/connections", "post", "responses"))

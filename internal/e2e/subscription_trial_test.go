@@ -14,7 +14,7 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// trial is the answer to a test of a subscription.
+// trial is the response to a test of a subscription.
 type trial struct {
 	Delivered  bool   `json:"delivered"`
 	WouldMatch bool   `json:"would_match"`
@@ -41,8 +41,8 @@ func (w *world) trial(sub subscription, body any) trial {
 	return out
 }
 
-// Promise: a test sends one request that verifies as a forward does, tells what came back, and leaves no trace: no
-// event, no delivery, no change of the subscription.
+// A test sends one request that verifies as a forward does, reports the response, and leaves no trace: no event, no
+// delivery, no change of the subscription.
 func TestTrialOfASubscription(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -95,8 +95,8 @@ func TestTrialOfASubscription(t *testing.T) {
 	})
 }
 
-// Promise: a stored event can be tried at any subscription of its environment, with its own id and body, and its state
-// stays as it is.
+// A stored event can be tested on any subscription of its environment, with its own id and body, and its state stays as
+// it is.
 func TestTrialOfAStoredEvent(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -128,8 +128,8 @@ func TestTrialOfAStoredEvent(t *testing.T) {
 	})
 }
 
-// Promise: whatever the target does, the answer is 200 and says what went wrong; nothing is disabled and nothing tried
-// again.
+// For any behaviour of the target the status is 200 and the body says what went wrong. Nothing is disabled and there is
+// no retry.
 func TestTrialOfABadTarget(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -189,8 +189,8 @@ func TestTrialViolations(t *testing.T) {
 	})
 }
 
-// Promise: whoever asks why an event went where it went is told, for every subscription, the pattern that took it or
-// the first condition that did not hold, and whether the subscription was there, and so, when the event came.
+// An explanation names, for every subscription, the pattern that matched the event or the first condition that failed,
+// and whether the subscription existed, in this form, when the event came.
 func TestExplanation(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
