@@ -172,21 +172,25 @@ var errStopped = errors.New("ingest has stopped")
 
 // Outcomes of an inbound request, as the metric names them.
 const (
-	outcomeReceived    = "received"
-	outcomeDuplicate   = "duplicate"
-	outcomePublished   = "published"
-	outcomeHandshake   = "handshake"
-	outcomeRefused     = "refused"
-	outcomeRateLimited = "rate_limited"
-	outcomeUnknown     = "unknown_connection"
-	outcomeTooLarge    = "too_large"
-	outcomeOverloaded  = "overloaded"
+	outcomeReceived        = "received"
+	outcomeDuplicate       = "duplicate"
+	outcomePublished       = "published"
+	outcomeHandshake       = "handshake"
+	outcomeRefused         = "refused"
+	outcomeRateLimited     = "rate_limited"
+	outcomeUnknown         = "unknown_connection"
+	outcomeDisabled        = "connection_disabled"
+	outcomeTooLarge        = "too_large"
+	outcomeKeysUnavailable = "keys_unavailable"
+	outcomeOverloaded      = "overloaded"
+	// outcomeUnavailable is for errors of the service itself. An alert pages for it.
 	outcomeUnavailable = "unavailable"
 )
 
 func outcomes() []string {
 	return []string{outcomeReceived, outcomeDuplicate, outcomePublished, outcomeHandshake, outcomeRefused,
-		outcomeRateLimited, outcomeUnknown, outcomeTooLarge, outcomeOverloaded, outcomeUnavailable}
+		outcomeRateLimited, outcomeUnknown, outcomeDisabled, outcomeTooLarge, outcomeKeysUnavailable, outcomeOverloaded,
+		outcomeUnavailable}
 }
 
 // Receive handles one request: it finds the connection, responds to a handshake, or verifies the raw bytes of a webhook
@@ -214,6 +218,8 @@ func outcomeOf(r Receipt, err error) string {
 		return outcomeReceived
 	case apperr.Is(err, apperr.CodeNotFound):
 		return outcomeUnknown
+	case apperr.Is(err, apperr.CodeConnectionDisabled):
+		return outcomeDisabled
 	case apperr.Is(err, apperr.CodePayloadTooLarge):
 		return outcomeTooLarge
 	case apperr.Is(err, apperr.CodeRateLimited):
@@ -221,7 +227,9 @@ func outcomeOf(r Receipt, err error) string {
 	case apperr.Is(err, apperr.CodeSignatureMissing), apperr.Is(err, apperr.CodeSignatureInvalid),
 		apperr.Is(err, apperr.CodeHTTP):
 		return outcomeRefused
-	case apperr.Is(err, apperr.CodeUnavailable) && err == errOverloaded: //nolint:errorlint // the one value, not its kind
+	case errors.Is(err, errKeysUnavailable):
+		return outcomeKeysUnavailable
+	case errors.Is(err, errOverloaded):
 		return outcomeOverloaded
 	default:
 		return outcomeUnavailable

@@ -4,8 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// newRequests counts inbound requests by outcome: received, duplicate, refused, too_large, overloaded, unavailable,
-// unknown_connection.
+// newRequests counts inbound requests and published events by outcome; outcomes lists the values.
 func newRequests() *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sallyport_webhook_events_total",
 		Help: "Inbound webhook requests by outcome."}, []string{"outcome"})

@@ -34,6 +34,12 @@ const (
 		"differs from the connection's parameters."
 )
 
+// errKeysUnavailable is the error when a webhook cannot be verified because the provider's keys cannot be fetched.
+//
+//nolint:gochecknoglobals,errname // one value, so that the metric can recognise it
+var errKeysUnavailable error = apperr.New(apperr.CodeUnavailable,
+	"The provider's keys cannot be fetched now; try again").RetryIn(10 * time.Second)
+
 // Rejections keeps rejected requests.
 type Rejections interface {
 	Note(r rejections.Rejection, fill func(*rejections.Rejection), diagnose func(context.Context) rejections.Diagnosis)
@@ -52,8 +58,7 @@ func (s *Service) rejectWebhook(ctx context.Context, in *connections.Inbound, r 
 	switch refusal.Reason {
 	case verification.ReasonKeysUnavailable:
 		// The webhook could not be verified, so the provider must resend it.
-		return apperr.New(apperr.CodeUnavailable, "The provider's keys cannot be fetched now; try again").
-			RetryIn(10 * time.Second)
+		return errKeysUnavailable
 	case verification.ReasonSignatureMissing:
 		e = apperr.New(apperr.CodeSignatureMissing, "The webhook has no signature")
 	case verification.ReasonSourceRefused:
