@@ -96,7 +96,7 @@ func (c keysetList) Run(e *env) error {
 	}
 	rows := [][]string{{"ID", "STATUS", "USE"}}
 	for _, k := range keys {
-		use := "opens"
+		use := "decrypts"
 		if k.Primary {
 			use = "encrypts and decrypts"
 		}

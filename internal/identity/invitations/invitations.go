@@ -197,7 +197,8 @@ func (s *Service) Invite(ctx context.Context, actor access.Principal, n NewInvit
 
 func invitationExpiryViolation(v *apperr.Violations, expiresMillis int64, now time.Time) {
 	if expiresMillis <= clock.Millis(now) || expiresMillis > clock.Millis(now.Add(MaxInvitationLifetime)) {
-		v.Add("expires_at", "range", "must lie in the future, by 30 days at most")
+		v.Add("expires_at", "range", fmt.Sprintf("must lie in the future, by %d days at most",
+			int(MaxInvitationLifetime.Hours()/24)))
 	}
 }
 

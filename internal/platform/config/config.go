@@ -128,7 +128,7 @@ const (
 	sourceFlag        settingSource = "flag"
 )
 
-// origin is the place of a value.
+// settingOrigin is the place of a value.
 type settingOrigin struct {
 	Source settingSource
 	// Name is the file's path, the variable or the flag; empty for a default.
