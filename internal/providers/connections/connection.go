@@ -49,8 +49,6 @@ func (SameBody) Schema(oas.Registry) *oas.Schema { return oas.Enum(sameBodies())
 
 // Limits and defaults of a connection.
 const (
-	// DefaultDedupeWindow is the window of body-hash keys where the connection sets none.
-	DefaultDedupeWindow = time.Hour
 	// MaxDedupeWindow is the longest window that a connection may set.
 	MaxDedupeWindow = 30 * 24 * time.Hour
 	// DefaultMaxBodyBytes and MaxBodyBytes bound a webhook's body.
@@ -103,7 +101,7 @@ type Connection struct {
 type WebhookConfig struct {
 	// Params are the values of the provider definition's parameters that the connection sets. They hold no secrets.
 	Params map[string]string `json:"params"`
-	// DedupeWindowSeconds is how long a body-hash key lives; nil for DefaultDedupeWindow, 0 for no such keys.
+	// DedupeWindowSeconds is how long a body-hash key lives; nil for the service's window, 0 for no such keys.
 	DedupeWindowSeconds *int64 `json:"dedupe_window_seconds"`
 	// RedeliverOnDuplicate restarts the dead deliveries of an event when the provider resends it.
 	RedeliverOnDuplicate bool `json:"redeliver_on_duplicate"`
@@ -124,14 +122,6 @@ type WebhookConfig struct {
 
 // SchemeNone is the scheme that verifies nothing.
 const SchemeNone = "none"
-
-// DedupeWindow returns how long a body-hash key lives; 0 means that bodies are not compared.
-func (w WebhookConfig) DedupeWindow() time.Duration {
-	if w.DedupeWindowSeconds == nil {
-		return DefaultDedupeWindow
-	}
-	return time.Duration(*w.DedupeWindowSeconds) * time.Second
-}
 
 // blankConnection returns a connection with the defaults.
 func blankConnection() Connection {

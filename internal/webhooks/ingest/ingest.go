@@ -416,9 +416,9 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 // bodyWindow returns how long an equal body makes a webhook without an id a duplicate, or one whose id is not signed a
 // suspect; 0 if no bodies are compared.
 func bodyWindow(in *connections.Inbound, standard time.Duration) time.Duration {
-	switch {
-	case in.Connection.Webhook.DedupeWindowSeconds != nil:
-		return in.Connection.Webhook.DedupeWindow()
+	switch seconds := in.Connection.Webhook.DedupeWindowSeconds; {
+	case seconds != nil:
+		return time.Duration(*seconds) * time.Second
 	case in.Verifier.BodyRepeats():
 		return 0 // a further event must not be lost for its body; only the connection may request that
 	default:

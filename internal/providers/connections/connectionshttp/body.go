@@ -37,7 +37,8 @@ type WebhookChange struct {
 	// `null` member resets to its default, and `null` resets all parameters.
 	Params patch.Field[map[string]*string] `json:"params,omitempty"`
 	// How long, in seconds, a webhook without its own id is recognised as a duplicate by its body: 0 (never) to 2592000.
-	// The default `null` means 3600, or 0 if the provider can send equal bodies for different events.
+	// The default `null` means the server's setting `webhook-dedupe-window` (3600 unless it is changed), or 0 if the
+	// provider can send equal bodies for different events.
 	DedupeWindowSeconds patch.Field[int64] `json:"dedupe_window_seconds,omitempty" minimum:"0" maximum:"2592000"`
 	// Whether a webhook that the provider resends restarts the dead deliveries of its event. Default `true`.
 	RedeliverOnDuplicate patch.Optional[bool] `json:"redeliver_on_duplicate,omitempty"`

@@ -46,7 +46,8 @@ type webhook struct {
 	// The parameters of the provider's definition that the connection sets.
 	Params map[string]string `json:"params"`
 	// How long, in seconds, a webhook without its own id is recognised as a duplicate by its body. 0 means never. `null`
-	// means the service's default: 3600, or 0 if the provider can send equal bodies for different events.
+	// means the server's setting `webhook-dedupe-window` (3600 unless it is changed), or 0 if the provider can send equal
+	// bodies for different events.
 	DedupeWindowSeconds *int64 `json:"dedupe_window_seconds"`
 	// Whether a webhook that the provider resends restarts the dead deliveries of its event.
 	RedeliverOnDuplicate bool `json:"redeliver_on_duplicate"`
