@@ -95,7 +95,7 @@ func TestAuditTrail(t *testing.T) {
 		require.JSONEq(w.t, `{"team":"a,\"b\"\n"}`, string(list[2].Changes.Diff["tags"].After))
 		w.trail("", before)
 
-		get := func(query string) answer {
+		get := func(query string) response {
 			return w.call(w.user(""), http.MethodGet, "/admin/audit-events"+query, nil)
 		}
 		count := func(query string) int {
@@ -153,7 +153,7 @@ func TestEveryChangeIsOnRecord(t *testing.T) {
 			if s.op.ID == "logout" {
 				break // without its session no one may read the trail
 			}
-			a := w.try(w.user(w.env), s).want(w, s.status)
+			a := w.callSample(w.user(w.env), s).want(w, s.status)
 			if s.op.Method != http.MethodGet {
 				made[a.header.Get("X-Request-Id")] = s
 			}

@@ -29,7 +29,7 @@ func TestCredentials(t *testing.T) {
 		w.call(w.user(""), http.MethodDelete, "/api-keys/"+deleted.ID, nil).want(w, http.StatusNoContent)
 		token, texts := w.token(), refusals{}
 		bad := map[string]credentials{
-			"nothing": nobody, "an empty key": byKey(""), "no key": byKey(canary),
+			"nothing": anonymous, "an empty key": byKey(""), "no key": byKey(canary),
 			"a key with a typo": byKey(w.key[:len(w.key)-1] + "~"), "another checksum": byKey(w.key[:len(w.key)-6] + "000000"),
 			"a revoked key": byKey(revoked.Key), "a deleted key": byKey(deleted.Key), "a key as a token": byToken(w.key, w.env),
 			"a token as a key": byKey(token), "no token": byToken("", w.env), "half a token": byToken(token[:len(token)/2],
@@ -48,16 +48,16 @@ func TestCredentials(t *testing.T) {
 					continue
 				}
 				for _, c := range bad {
-					texts[w.try(c, s).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized).Error.Message] = true
+					texts[w.callSample(c, s).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized).Error.Message] = true
 					if s.body != nil {
-						w.try(c, s, raw("{")).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
+						w.callSample(c, s, raw("{")).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
 					}
 				}
 				for _, c := range ambiguous {
-					w.try(c, s).refused(w, http.StatusBadRequest, apperr.CodeAmbiguousCredentials)
+					w.callSample(c, s).refused(w, http.StatusBadRequest, apperr.CodeAmbiguousCredentials)
 				}
 				if s.op.Route == "" {
-					w.try(w.dev(), s).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
+					w.callSample(w.dev(), s).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
 				}
 			}
 		})
@@ -84,7 +84,7 @@ func TestExpiry(t *testing.T) {
 		w.unchanged(func() {
 			for _, s := range samples {
 				if s.op.Route != "" {
-					w.try(byKey(k.Key), s).refused(w, http.StatusUnauthorized, apperr.CodeAPIKeyExpired)
+					w.callSample(byKey(k.Key), s).refused(w, http.StatusUnauthorized, apperr.CodeAPIKeyExpired)
 				}
 			}
 		})
@@ -93,7 +93,7 @@ func TestExpiry(t *testing.T) {
 		w.unchanged(func() {
 			for _, s := range samples {
 				if !s.op.Public {
-					w.try(byToken(token, w.env), s).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
+					w.callSample(byToken(token, w.env), s).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
 				}
 			}
 		})
@@ -126,12 +126,12 @@ func TestGrants(t *testing.T) {
 					switch {
 					case s.op.Public:
 					case s.op.Route == "":
-						w.try(byKey(h.key.Key), s).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
+						w.callSample(byKey(h.key.Key), s).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
 					case !slices.Contains(h.open, s.op.Route):
-						e := w.try(byKey(h.key.Key), s).refused(w, http.StatusForbidden, apperr.CodeGrantDenied)
+						e := w.callSample(byKey(h.key.Key), s).refused(w, http.StatusForbidden, apperr.CodeGrantDenied)
 						require.Contains(w.t, e.Error.Message, string(s.op.Route))
 					case s.op.Method == http.MethodGet:
-						w.try(byKey(h.key.Key), s).want(w, s.status)
+						w.callSample(byKey(h.key.Key), s).want(w, s.status)
 					}
 				}
 			}
@@ -152,14 +152,14 @@ func TestViewer(t *testing.T) {
 				switch {
 				case s.op.Public:
 				case s.op.ID == "create-webhook-event-stream-ticket": // opens no more than its maker could read
-					w.try(viewer, s).want(w, s.status)
+					w.callSample(viewer, s).want(w, s.status)
 				case s.op.Permission == access.AccountWrite: // everyone's own account is theirs; see TestOwnAccount
 				case slices.Contains(append(access.Viewer.Permissions(), access.OwnAccount()...), s.op.Permission):
 					require.Equal(w.t, http.MethodGet, s.op.Method)
-					a := w.try(viewer, s).want(w, s.status)
+					a := w.callSample(viewer, s).want(w, s.status)
 					require.NotContains(w.t, string(a.body), "in-the-url")
 				default:
-					e := w.try(viewer, s).refused(w, http.StatusForbidden, apperr.CodeForbidden)
+					e := w.callSample(viewer, s).refused(w, http.StatusForbidden, apperr.CodeForbidden)
 					require.Contains(w.t, e.Error.Message, string(s.op.Permission))
 				}
 			}
@@ -170,7 +170,7 @@ func TestViewer(t *testing.T) {
 		w.removeMember("viewer@example.test")
 		for _, s := range samples {
 			if !s.op.Public {
-				w.try(viewer, s).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
+				w.callSample(viewer, s).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
 			}
 		}
 	})
@@ -193,21 +193,22 @@ func TestEnvironmentHeader(t *testing.T) {
 				if !s.op.Environment {
 					continue
 				}
-				w.try(user, s).refused(w, http.StatusBadRequest, apperr.CodeEnvironmentRequired)
-				w.try(with(user, ""), s).refused(w, http.StatusBadRequest, apperr.CodeEnvironmentRequired)
-				require.Equal(w.t, []string{"header.Environment-Id single"}, w.try(with(user, w.env, w.env), s).violations(w))
+				w.callSample(user, s).refused(w, http.StatusBadRequest, apperr.CodeEnvironmentRequired)
+				w.callSample(with(user, ""), s).refused(w, http.StatusBadRequest, apperr.CodeEnvironmentRequired)
+				require.Equal(w.t, []string{"header.Environment-Id single"}, w.callSample(with(user, w.env, w.env),
+					s).violations(w))
 				for _, unknown := range []string{canary, "development", id.New(id.PrefixEnvironment), strings.ToUpper(w.env),
 					w.env + "0"} {
-					w.try(with(user, unknown), s).refused(w, http.StatusNotFound, apperr.CodeNotFound)
+					w.callSample(with(user, unknown), s).refused(w, http.StatusNotFound, apperr.CodeNotFound)
 				}
 				if s.op.Route == "" {
 					continue
 				}
 				for _, foreign := range []string{other, canary, ""} {
-					w.try(with(w.dev(), foreign), s).refused(w, http.StatusNotFound, apperr.CodeNotFound)
+					w.callSample(with(w.dev(), foreign), s).refused(w, http.StatusNotFound, apperr.CodeNotFound)
 				}
 				if s.op.Method == http.MethodGet {
-					w.try(with(w.dev(), w.env), s).want(w, s.status)
+					w.callSample(with(w.dev(), w.env), s).want(w, s.status)
 				}
 			}
 		})
@@ -225,7 +226,8 @@ func TestSignIn(t *testing.T) {
 				{"email": "x", "password": "y"}, {"email": w.email + " ", "password": w.password + " "},
 				{"email": "a\x00@example.test", "password": "\x00"},
 			} {
-				e := w.call(nobody, http.MethodPost, "/team/login", c).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
+				e := w.call(anonymous, http.MethodPost, "/team/login", c).refused(w, http.StatusUnauthorized,
+					apperr.CodeUnauthorized)
 				texts[e.Error.Message] = true
 			}
 			w.change("DELETE FROM sign_in_failures") // failures are counted, and nothing else is written

@@ -152,11 +152,11 @@ func TestBadProperties(t *testing.T) {
 					for _, v := range candidates() {
 						body := changed(w, s.body, p.path, v, false)
 						if schema.Validate(plain(w, v)) == nil {
-							passing = append(passing, func() { w.harmless(w.try(w.user(w.env), s, body)) })
+							passing = append(passing, func() { w.harmless(w.callSample(w.user(w.env), s, body)) })
 							continue
 						}
 						refused++
-						a := w.try(w.user(w.env), s, body)
+						a := w.callSample(w.user(w.env), s, body)
 						if a.status != http.StatusUnprocessableEntity {
 							accepted = append(accepted, fmt.Sprintf("%s %s %.60q: %d", s.op.ID, p.location(), fmt.Sprint(v), a.status))
 							continue
@@ -165,7 +165,8 @@ func TestBadProperties(t *testing.T) {
 					}
 				}
 				for _, c := range closed {
-					a := w.try(w.user(w.env), s, changed(w, s.body, append(slices.Clone(c.path), "no_such_field"), canary, false))
+					a := w.callSample(w.user(w.env), s, changed(w, s.body, append(slices.Clone(c.path), "no_such_field"), canary,
+						false))
 					require.Contains(w.t, a.violations(w), c.location()+".no_such_field unknown_field")
 					w.secretive(a)
 				}
@@ -188,7 +189,7 @@ func (w *world) missing(s sample, closed []property) {
 		required, _ := members(at(published().root, c.names...))["required"].([]any)
 		for _, name := range required {
 			path := append(slices.Clone(c.path), name)
-			a := w.try(w.user(w.env), s, changed(w, s.body, path, nil, true))
+			a := w.callSample(w.user(w.env), s, changed(w, s.body, path, nil, true))
 			require.Contains(w.t, a.violations(w), property{path: path}.location()+" required")
 		}
 	}
@@ -205,7 +206,7 @@ func plain(w *world, v any) any {
 }
 
 // at requires a validation error at the location or below it, and no value in it.
-func (w *world) at(a answer, location string) {
+func (w *world) at(a response, location string) {
 	w.t.Helper()
 	violations := a.violations(w)
 	require.True(w.t, slices.ContainsFunc(violations, func(f string) bool {
@@ -216,7 +217,7 @@ func (w *world) at(a answer, location string) {
 }
 
 // secretive requires that no message quotes the value.
-func (w *world) secretive(a answer) {
+func (w *world) secretive(a response) {
 	w.t.Helper()
 	for _, d := range a.envelope(w).Error.Details {
 		require.NotContains(w.t, d.Message, canary)
@@ -224,7 +225,7 @@ func (w *world) secretive(a answer) {
 }
 
 // harmless requires anything but an error of the server.
-func (w *world) harmless(a answer) {
+func (w *world) harmless(a response) {
 	w.t.Helper()
 	require.Less(w.t, a.status, http.StatusInternalServerError, "%s %s: %s", a.method, a.path, a.body)
 }
@@ -256,15 +257,15 @@ func (w *world) badBodies(s sample) {
 			"x", string(good) + string(good), string(good[:len(good)-1]), `{"a":1,}`, `{'a':1}`, strings.Repeat("[", 20_000),
 		strings.Repeat(`{"a":`, 20_000), `{"a":01}`, `{"a":"` + "\x01" + `"}`,
 	} {
-		w.at(w.try(w.user(w.env), s, raw(broken)), "body")
+		w.at(w.callSample(w.user(w.env), s, raw(broken)), "body")
 	}
 	for _, other := range []string{"[]", `"` + canary + `"`, "1", "true", `[{}]`} {
-		w.at(w.try(w.user(w.env), s, raw(other)), "body")
+		w.at(w.callSample(w.user(w.env), s, raw(other)), "body")
 	}
 	if required {
-		w.at(w.try(w.user(w.env), s, raw("null")), "body")
-		w.at(w.try(w.user(w.env), s, raw("")), "body")
-		w.at(w.try(w.user(w.env), s, raw(" \n")), "body")
+		w.at(w.callSample(w.user(w.env), s, raw("null")), "body")
+		w.at(w.callSample(w.user(w.env), s, raw("")), "body")
+		w.at(w.callSample(w.user(w.env), s, raw(" \n")), "body")
 	}
 	for _, contentType := range []string{"text/plain", "application/xml", "application/x-www-form-urlencoded",
 		"multipart/form-data; boundary=x", canary, "application/jsonx"} {
@@ -272,10 +273,10 @@ func (w *world) badBodies(s sample) {
 			w.user(w.env)(h)
 			h.Set("Content-Type", contentType)
 		}
-		a := w.try(c, s)
+		a := w.callSample(c, s)
 		a.refused(w, http.StatusUnsupportedMediaType, apperr.CodeHTTP)
 		require.NotContains(w.t, string(a.body), canary)
 	}
 	big := `{"` + canary + `":"` + strings.Repeat("x", int(max(s.op.MaxBodyBytes, 256<<10))) + `"}`
-	w.try(w.user(w.env), s, raw(big)).refused(w, http.StatusRequestEntityTooLarge, apperr.CodePayloadTooLarge)
+	w.callSample(w.user(w.env), s, raw(big)).refused(w, http.StatusRequestEntityTooLarge, apperr.CodePayloadTooLarge)
 }

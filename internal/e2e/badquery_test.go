@@ -69,7 +69,7 @@ func TestBadQueries(t *testing.T) {
 	eachPopulated(t, func(w *world, f fixtures) {
 		refused := 0
 		for _, s := range w.samples(f) {
-			get := func(query string) answer {
+			get := func(query string) response {
 				return w.call(w.user(w.env), s.op.Method, s.url("", "")+"?"+query, bodyOf(s))
 			}
 			w.unchanged(func() {
@@ -108,7 +108,7 @@ func TestRepeatedParameters(t *testing.T) {
 	eachPopulated(t, func(w *world, f fixtures) {
 		given := 0
 		for _, s := range w.samples(f) {
-			get := func(query string) answer {
+			get := func(query string) response {
 				return w.call(w.user(w.env), s.op.Method, s.url("", "")+"?"+query, bodyOf(s))
 			}
 			w.unchanged(func() {
@@ -133,7 +133,7 @@ func bodyOf(s sample) any {
 }
 
 // many gives a parameter more than once: with no value, with values after commas, and as often as a URL is long.
-func (w *world) many(p parameter, get func(string) answer) {
+func (w *world) many(p parameter, get func(string) response) {
 	w.t.Helper()
 	name := p.name + "="
 	for _, q := range []string{name, name + ",", name + "a,,b", name + "&" + name, name + "a&" + name + "b", p.name, name +
@@ -240,7 +240,7 @@ func TestImpossibleIDs(t *testing.T) {
 		// A token is a credential: an invalid one is refused as such, and after many of them before it is read. The number of
 		// attempts is kept.
 		const token = "token"
-		try := func(s sample, name string, refused ...int) {
+		call := func(s sample, name string, refused ...int) {
 			for _, v := range odd {
 				a := w.call(w.user(w.env), s.op.Method, s.url(name, v), bodyOf(s))
 				require.Contains(w.t, refused, a.status, "%s %s: %s", s.op.ID, v, a.body)
@@ -251,14 +251,14 @@ func TestImpossibleIDs(t *testing.T) {
 			for _, s := range samples {
 				for name := range s.path {
 					if name != token {
-						try(s, name, http.StatusNotFound)
+						call(s, name, http.StatusNotFound)
 					}
 				}
 			}
 		})
 		for _, s := range samples {
 			if _, ok := s.path[token]; ok {
-				try(s, token, http.StatusNotFound, http.StatusUnauthorized, http.StatusTooManyRequests)
+				call(s, token, http.StatusNotFound, http.StatusUnauthorized, http.StatusTooManyRequests)
 			}
 		}
 	})
@@ -295,7 +295,7 @@ func TestRoutesAndMethods(t *testing.T) {
 				if slices.Contains(allowed, method) {
 					continue
 				}
-				a := w.call(nobody, method, strings.NewReplacer("{", "", "}", "").Replace(path), nil).want(w,
+				a := w.call(anonymous, method, strings.NewReplacer("{", "", "}", "").Replace(path), nil).want(w,
 					http.StatusMethodNotAllowed)
 				require.ElementsMatch(w.t, allowed, strings.Split(a.header.Get("Allow"), ", "), path)
 			}

@@ -27,7 +27,7 @@ func TestBatch(t *testing.T) {
 	each(t, func(w *world) {
 		const secret = "b537207f20cbfa02357cf448134da559"
 		c := w.connect(w.dev(), object{"provider": "asana", "connection_id": "tasks"})
-		shake := func() answer {
+		shake := func() response {
 			return w.post(c.pathToken(), message{http.Header{"X-Hook-Secret": {secret}}, nil})
 		}
 		shake().refused(w, http.StatusUnauthorized, apperr.CodeSignatureInvalid)
@@ -53,7 +53,7 @@ func TestBatch(t *testing.T) {
 		require.Equal(w.t, "task.changed", got[0].header.Get("Sallyport-Event-Type"))
 		both.wait(w.t, 2)
 		for _, uuid := range []string{first, second} {
-			e := w.settles(uuid, "forwarded")
+			e := w.awaitEvent(uuid, "forwarded")
 			require.Equal(w.t, []string{"task.changed", "story.added"}, e.EventTypes)
 			require.Len(w.t, e.Deliveries, 2)
 		}
@@ -81,7 +81,7 @@ func TestBatch(t *testing.T) {
 
 // Providers get the responses that they expect, while the event is stored as any other: Microsoft Graph's validation is
 // echoed as text, and its notifications are acknowledged with 202.
-func TestProvidersAnswers(t *testing.T) {
+func TestResponsesThatProvidersExpect(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		c := w.connect(w.dev(), object{"provider": "microsoft-graph", "connection_id": "mail",
@@ -116,11 +116,11 @@ func TestProvidersAnswers(t *testing.T) {
 func TestUnverified(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
-		create := func(webhook object) answer {
+		create := func(webhook object) response {
 			return w.call(w.dev(), http.MethodPost, "/connections", object{"provider": "none", "connection_id": "open",
 				"webhook": webhook})
 		}
-		violations := func(a answer) (list []string) {
+		violations := func(a response) (list []string) {
 			a.refused(w, http.StatusUnprocessableEntity, apperr.CodeValidation)
 			for _, d := range a.envelope(w).Error.Details {
 				list = append(list, d.Location+" "+d.Rule)
@@ -152,7 +152,7 @@ func TestHandshakeByOptions(t *testing.T) {
 	each(t, func(w *world) {
 		c := w.connect(w.dev(), object{"provider": "cloudevents", "connection_id": "bus",
 			"webhook_secret": "a token of thirty-two characters"})
-		ask := func(segment string, h http.Header) answer {
+		ask := func(segment string, h http.Header) response {
 			r, err := http.NewRequestWithContext(w.t.Context(), http.MethodOptions, w.base+prefix+"/webhook/"+segment, nil)
 			require.NoError(w.t, err)
 			r.Header = h

@@ -55,7 +55,7 @@ func TestBodiesSurvive(t *testing.T) {
 			w.run(c.name, func(w *world) {
 				// A connection of its own: the same body twice would be a duplicate.
 				conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "a shared secret"})
-				e := w.settles(w.deliver(conn.pathToken(), generic("a shared secret", c.contentType, c.body)).EventUUID,
+				e := w.awaitEvent(w.deliver(conn.pathToken(), generic("a shared secret", c.contentType, c.body)).EventUUID,
 					"forwarded")
 
 				got := rawSink.wait(w.t, i+1)[i]
@@ -129,7 +129,7 @@ func TestGitHubForm(t *testing.T) {
 		w.subscribe(sink.url, object{"event_types": []string{"issues.opened"}})
 		w.connectGitHub("forms")
 		m := github("payload="+url.QueryEscape(issueOpened)).with("Content-Type", "application/x-www-form-urlencoded")
-		e := w.settles(w.deliver("forms", m).EventUUID, "forwarded")
+		e := w.awaitEvent(w.deliver("forms", m).EventUUID, "forwarded")
 		require.Equal(w.t, "issues.opened", e.EventType)
 		require.Equal(w.t, "text", *e.BodyEncoding)
 	})
@@ -187,7 +187,7 @@ func TestLargestBody(t *testing.T) {
 		body := strings.Repeat("0123456789abcdef", most/16)
 		r := w.deliver(conn.pathToken(), generic("a shared secret", "text/plain", body))
 		require.True(w.t, bytes.Equal([]byte(body), sink.wait(w.t, 1)[0].body))
-		w.settles(r.EventUUID, "forwarded")
+		w.awaitEvent(r.EventUUID, "forwarded")
 		w.unchanged(func() {
 			w.post(conn.pathToken(), generic("a shared secret", "text/plain", body+"!")).refused(w,
 				http.StatusRequestEntityTooLarge, "payload_too_large")

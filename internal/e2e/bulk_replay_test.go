@@ -111,7 +111,7 @@ func (w *world) dead(n int) (uuids []string) {
 		uuids = append(uuids, w.fresh("acme", github(`{"action":"opened","n":`+strconv.Itoa(i)+`}`)))
 	}
 	for _, uuid := range uuids {
-		w.settles(uuid, "dead_letter")
+		w.awaitEvent(uuid, "dead_letter")
 	}
 	return uuids
 }
@@ -156,10 +156,10 @@ func TestBulkReplay(t *testing.T) {
 		require.NotNil(w.t, r.StartedAt)
 		require.NotNil(w.t, r.FinishedAt)
 		for _, uuid := range uuids {
-			w.settles(uuid, "forwarded")
+			w.awaitEvent(uuid, "forwarded")
 			require.Equal(w.t, 2, w.event(uuid).delivery(w, sub.ID).Generation)
 		}
-		w.settles(later, "forwarded")
+		w.awaitEvent(later, "forwarded")
 		var again []string
 		for _, got := range sink.all() {
 			if got.header.Get("Sallyport-Replay") == "true" {
@@ -192,8 +192,8 @@ func TestBulkReplayOfSomeDeliveries(t *testing.T) {
 		w.connectGitHub("acme")
 		uuids := w.dead(2)
 		for _, uuid := range uuids {
-			w.becomes(uuid, wanted.ID, "dead")
-			w.becomes(uuid, left.ID, "dead")
+			w.awaitDelivery(uuid, wanted.ID, "dead")
+			w.awaitDelivery(uuid, left.ID, "dead")
 		}
 		r := w.replays(object{"filter": object{"subscription_id": []string{wanted.ID}, "http_status": []int{500}}})
 		require.Equal(w.t, []int{2, 2, 2}, []int{r.Counts.Matched, r.Counts.Replayed, r.Counts.Succeeded})
@@ -206,18 +206,18 @@ func TestBulkReplayOfSomeDeliveries(t *testing.T) {
 
 // A subscription that was made after an outage gets the events of it, those that it takes, once; a repetition sends
 // nothing more unless it is forced.
-func TestBulkReplayToANewSubscription(t *testing.T) {
+func TestBulkReplayToNewSubscription(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		old := newReceiver(w.t, status(http.StatusOK))
 		w.subscribe(old.url)
 		w.connectGitHub("acme")
 		opened := w.fresh("acme", github(issueOpened))
-		w.settles(opened, "forwarded")
+		w.awaitEvent(opened, "forwarded")
 		m := github(`{"action":"closed","label":"bug"}`)
 		closed := w.fresh("acme", m)
-		w.settles(closed, "forwarded")
-		w.repeated("acme", m, closed)
+		w.awaitEvent(closed, "forwarded")
+		w.expectDuplicate("acme", m, closed)
 		sink := newReceiver(w.t, status(http.StatusOK))
 		sub := w.subscribe(sink.url, object{"event_types": []string{"issues.closed", "issues.opened"},
 			"filter": `event.body.action == "closed"`})
@@ -235,7 +235,7 @@ func TestBulkReplayToANewSubscription(t *testing.T) {
 		got := sink.wait(w.t, 1)[0]
 		require.Equal(w.t, []string{closed, "true", "1"}, []string{got.header.Get("Webhook-Id"),
 			got.header.Get("Sallyport-Replay"), got.header.Get("Sallyport-Attempt")})
-		w.settles(closed, "forwarded")
+		w.awaitEvent(closed, "forwarded")
 
 		r = w.replays(body())
 		require.Equal(w.t, map[string]int{"not_matched": 1, "duplicate": 1, "not_failed": 1}, only(r.Counts.SkippedReasons))
@@ -246,7 +246,7 @@ func TestBulkReplayToANewSubscription(t *testing.T) {
 		require.Equal(w.t, 2, old.count())
 
 		for n := range 2 {
-			w.settles(w.fresh("acme", github(`{"action":"closed","n":`+strconv.Itoa(n)+`}`)), "forwarded")
+			w.awaitEvent(w.fresh("acme", github(`{"action":"closed","n":`+strconv.Itoa(n)+`}`)), "forwarded")
 		}
 		r = w.startReplay(w.dev(), object{"filter": object{"all": true}, "to_subscription_id": sub.ID, "force": true,
 			"rate_per_second": 1})
@@ -270,7 +270,7 @@ func TestBulkReplayControl(t *testing.T) {
 		w.subscribe(sink.url, object{"retry_schedule_seconds": []float64{}})
 		w.connectGitHub("acme")
 		w.dead(n)
-		control := func(r replayJob, verb string) answer {
+		control := func(r replayJob, verb string) response {
 			return w.call(w.dev(), http.MethodPost, "/webhook-replays/"+r.ID+"/"+verb, nil)
 		}
 		r := w.startReplay(w.dev(), object{"filter": object{"all": true}, "rate_per_second": 1})
@@ -332,7 +332,7 @@ func TestBulkReplaySkips(t *testing.T) {
 		w.connectGitHub("acme")
 		first, second := w.fresh("acme", github(issueOpened)), w.fresh("acme", github(`{"action":"closed"}`))
 		for _, uuid := range []string{first, second} {
-			w.becomes(uuid, deleted.ID, "dead")
+			w.awaitDelivery(uuid, deleted.ID, "dead")
 		}
 		hanging.wait(w.t, 2)
 		w.call(w.dev(), http.MethodDelete, "/webhook-subscriptions/"+deleted.ID, nil).want(w, http.StatusNoContent)
@@ -346,7 +346,7 @@ func TestBulkReplaySkips(t *testing.T) {
 		require.Equal(w.t, want, only(r.Counts.SkippedReasons))
 		require.Equal(w.t, replayCounts{Matched: 2, Skipped: 3, SkippedReasons: r.Counts.SkippedReasons}, r.Counts)
 		hanging.open()
-		w.becomes(second, busy.ID, "succeeded")
+		w.awaitDelivery(second, busy.ID, "succeeded")
 		require.Equal(w.t, 2, hanging.count())
 	})
 }

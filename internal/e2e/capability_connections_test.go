@@ -29,7 +29,7 @@ func (capabilities) Connections() capability {
 			own.enrolling = w.connect(c, object{"provider": "notion", "connection_id": f.name + "-enrolling"})
 			w.call(c, http.MethodPost, "/connections/notion/"+own.enrolling.ConnectionID+"/webhook-enrolment", nil).want(w,
 				http.StatusCreated)
-			w.call(nobody, http.MethodPost, "/webhook/"+own.enrolling.pathToken(),
+			w.call(anonymous, http.MethodPost, "/webhook/"+own.enrolling.pathToken(),
 				raw(`{"verification_token":"secret_of_the_handshake"}`)).want(w, http.StatusOK)
 			f.put(own)
 		},

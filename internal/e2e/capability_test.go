@@ -240,8 +240,8 @@ func (w *world) filters(s sample) []string {
 	return out
 }
 
-// try makes the sample's request, with another body when one is given.
-func (w *world) try(c credentials, s sample, body ...any) answer {
+// callSample makes the sample's request, with another body when one is given.
+func (w *world) callSample(c credentials, s sample, body ...any) response {
 	w.t.Helper()
 	var content any
 	if s.body != nil {
@@ -264,7 +264,7 @@ func TestSamplesSucceed(t *testing.T) {
 	t.Parallel()
 	eachPopulated(t, func(w *world, f fixtures) {
 		for _, s := range w.samples(f) {
-			a := w.try(w.user(w.env), s).want(w, s.status)
+			a := w.callSample(w.user(w.env), s).want(w, s.status)
 			for _, name := range rateHeaders() {
 				require.Len(w.t, a.header.Values(name), 1, "%s %s: %s", a.method, a.path, name)
 			}

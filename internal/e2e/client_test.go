@@ -19,7 +19,7 @@ import (
 // credentials add to a request what says who asks.
 type credentials func(h http.Header)
 
-func nobody(http.Header) {}
+func anonymous(http.Header) {}
 
 // byKey asks with an API key.
 func byKey(key string) credentials { return func(h http.Header) { h.Set("API-Key", key) } }
@@ -64,14 +64,14 @@ func (w *world) login(email, password string) string {
 	return s.AccessToken
 }
 
-func (w *world) signIn(email, password string) answer {
+func (w *world) signIn(email, password string) response {
 	w.t.Helper()
-	return w.call(nobody, http.MethodPost, "/team/login", object{"email": email, "password": password}).want(w,
+	return w.call(anonymous, http.MethodPost, "/team/login", object{"email": email, "password": password}).want(w,
 		http.StatusOK)
 }
 
 // cookie is the refresh cookie that the response sets, as a browser would send it.
-func (a answer) cookie(w *world) string {
+func (a response) cookie(w *world) string {
 	w.t.Helper()
 	list := (&http.Response{Header: a.header}).Cookies()
 	require.Len(w.t, list, 1)
@@ -84,8 +84,8 @@ type object = map[string]any
 // raw is a request's body as it goes out.
 type raw string
 
-// answer holds the parts of a response.
-type answer struct {
+// response holds the parts of a response.
+type response struct {
 	method, path string
 	status       int
 	header       http.Header
@@ -93,7 +93,7 @@ type answer struct {
 }
 
 // call makes a request to the API. body is nil for none, raw for bytes, anything else for its JSON.
-func (w *world) call(c credentials, method, path string, body any) answer {
+func (w *world) call(c credentials, method, path string, body any) response {
 	w.t.Helper()
 	var content io.Reader = http.NoBody
 	switch b := body.(type) {
@@ -115,7 +115,7 @@ func (w *world) call(c credentials, method, path string, body any) answer {
 }
 
 // send sends a request and checks what is true of every response.
-func (w *world) send(r *http.Request) answer {
+func (w *world) send(r *http.Request) response {
 	w.t.Helper()
 	resp, err := w.http.Do(r)
 	require.NoError(w.t, err)
@@ -126,7 +126,7 @@ func (w *world) send(r *http.Request) answer {
 	body, err := read(resp.Body)
 	require.NoError(w.t, err)
 	require.NoError(w.t, resp.Body.Close())
-	a := answer{method: r.Method, path: r.URL.EscapedPath(), status: resp.StatusCode, header: resp.Header, body: body}
+	a := response{method: r.Method, path: r.URL.EscapedPath(), status: resp.StatusCode, header: resp.Header, body: body}
 	w.conforms(a)
 	return a
 }
@@ -144,7 +144,7 @@ func firstBlock(r *bufio.Reader) ([]byte, error) {
 }
 
 // conforms checks a response against the conventions and the published document.
-func (w *world) conforms(a answer) {
+func (w *world) conforms(a response) {
 	w.t.Helper()
 	require.True(w.t, id.IsUUID(a.header.Get("X-Request-Id")), "%s %s: every answer carries a request id", a.method,
 		a.path)
@@ -158,14 +158,14 @@ func (w *world) conforms(a answer) {
 }
 
 // want requires a status.
-func (a answer) want(w *world, status int) answer {
+func (a response) want(w *world, status int) response {
 	w.t.Helper()
 	require.Equal(w.t, status, a.status, "%s %s: %s", a.method, a.path, a.body)
 	return a
 }
 
 // into reads the JSON body.
-func (a answer) into(w *world, v any) {
+func (a response) into(w *world, v any) {
 	w.t.Helper()
 	require.NoError(w.t, json.Unmarshal(a.body, v), "%s", a.body)
 }
@@ -179,7 +179,7 @@ type envelope struct {
 	} `json:"error"`
 }
 
-func (a answer) envelope(w *world) envelope {
+func (a response) envelope(w *world) envelope {
 	w.t.Helper()
 	var e envelope
 	d := json.NewDecoder(bytes.NewReader(a.body))
@@ -200,7 +200,7 @@ func (a answer) envelope(w *world) envelope {
 }
 
 // refused requires the status of a registered code, and the code in the envelope.
-func (a answer) refused(w *world, status int, code apperr.Code) envelope {
+func (a response) refused(w *world, status int, code apperr.Code) envelope {
 	w.t.Helper()
 	a.want(w, status)
 	e := a.envelope(w)
@@ -209,7 +209,7 @@ func (a answer) refused(w *world, status int, code apperr.Code) envelope {
 }
 
 // violations requires a validation error and returns its entries as "location rule".
-func (a answer) violations(w *world) []string {
+func (a response) violations(w *world) []string {
 	w.t.Helper()
 	e := a.refused(w, http.StatusUnprocessableEntity, apperr.CodeValidation)
 	out := make([]string, 0, len(e.Error.Details))

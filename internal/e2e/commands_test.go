@@ -51,9 +51,9 @@ func (l *load) start(ctx context.Context, connections, least int,
 func (l *load) over(least bool, enough <-chan struct{}) bool {
 	select {
 	case <-enough:
-		return least || l.faulty()
+		return least || l.hasViolations()
 	default:
-		return l.faulty()
+		return l.hasViolations()
 	}
 }
 
@@ -73,7 +73,7 @@ func (l *load) acknowledged() int {
 	return len(l.events)
 }
 
-func (l *load) faulty() bool {
+func (l *load) hasViolations() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.violations) > 0
@@ -106,7 +106,7 @@ func (l *load) post(ctx context.Context, m message) (event string, err error) {
 
 // The other commands work alongside a server under load on the same SQLite file: each succeeds and takes effect in the
 // server, and no delivery is refused or lost over them.
-func TestCommandsBesideAServer(t *testing.T) {
+func TestCommandsNextToServer(t *testing.T) {
 	t.Parallel()
 	const connections, least, newPassword = 8, 2000, "another horse battery"
 	in, sink := newInstallation(t), newArrivals(t)
@@ -140,11 +140,11 @@ func TestCommandsBesideAServer(t *testing.T) {
 		t.Helper()
 		seen := l.acknowledged()
 		await.Condition(t, "deliveries are acknowledged", func() bool {
-			return l.faulty() || l.acknowledged() >= seen+10*connections
+			return l.hasViolations() || l.acknowledged() >= seen+10*connections
 		})
 	}
-	// beside runs a command while deliveries arrive and leave.
-	beside := func(stdin string, args ...string) string {
+	// nextToLoad runs a command while deliveries arrive and leave.
+	nextToLoad := func(stdin string, args ...string) string {
 		t.Helper()
 		flows()
 		out := in.command(stdin, args...)
@@ -152,14 +152,14 @@ func TestCommandsBesideAServer(t *testing.T) {
 		return out
 	}
 
-	made := createKey(beside, "events")
+	made := createKey(nextToLoad, "events")
 	status, body = in.ask(byKey(made.Key), http.MethodGet, "/webhook-events?limit=1", nil)
 	require.Equal(t, http.StatusOK, status, "the key works at once: %s", body)
 	status, body = in.ask(byKey(made.Key), http.MethodGet, "/connections", nil)
 	require.Equal(t, http.StatusForbidden, status, "for what it was granted: %s", body)
 
 	var keys []apiKey
-	text := beside("", "keys", "list", "--json")
+	text := nextToLoad("", "keys", "list", "--json")
 	require.NoError(t, json.Unmarshal([]byte(text), &keys), text)
 	listed := []string{}
 	for _, k := range keys {
@@ -167,9 +167,9 @@ func TestCommandsBesideAServer(t *testing.T) {
 	}
 	require.Equal(t, []string{made.ID, first.ID}, listed)
 
-	beside(newPassword+"\n", "admin", "reset-password", "--email", ownerEmail)
+	nextToLoad(newPassword+"\n", "admin", "reset-password", "--email", ownerEmail)
 	for password, want := range map[string]int{newPassword: http.StatusOK, ownerPassword: http.StatusUnauthorized} {
-		status, body = in.ask(nobody, http.MethodPost, "/team/login", object{"email": ownerEmail, "password": password})
+		status, body = in.ask(anonymous, http.MethodPost, "/team/login", object{"email": ownerEmail, "password": password})
 		require.Equal(t, want, status, "%s", body)
 	}
 
@@ -180,12 +180,12 @@ func TestCommandsBesideAServer(t *testing.T) {
 			Status string `json:"status"`
 		} `json:"checks"`
 	}
-	text = beside("", "doctor", "--json", "--public-url", in.base)
+	text = nextToLoad("", "doctor", "--json", "--public-url", in.base)
 	require.NoError(t, json.Unmarshal([]byte(text), &diagnosis), text)
 	require.Equal(t, "ok", diagnosis.Status, text)
 	require.NotEmpty(t, diagnosis.Checks)
 
-	beside("", "config", "check")
+	nextToLoad("", "config", "check")
 
 	finish()
 	events, violations := wait()

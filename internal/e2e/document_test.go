@@ -115,7 +115,7 @@ func fits(parts, segments []string) bool {
 
 // check compares a response with the document's description of its operation: the status is listed, and the body
 // matches the schema. Responses of HTTP itself (code http_error) may come from anywhere and are not listed.
-func (d *document) check(t *testing.T, a answer) {
+func (d *document) check(t *testing.T, a response) {
 	t.Helper()
 	template, ok := d.route(a.path)
 	if !ok {

@@ -12,8 +12,8 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// repeated requires that the message is treated as a duplicate of the event.
-func (w *world) repeated(segment string, m message, original string) {
+// expectDuplicate requires that the message is treated as a duplicate of the event.
+func (w *world) expectDuplicate(segment string, m message, original string) {
 	w.t.Helper()
 	r := w.deliver(segment, m)
 	require.True(w.t, r.Duplicate)
@@ -40,14 +40,14 @@ func TestSameIDIsOneEvent(t *testing.T) {
 		delivery := id.NewUUID()
 		m := githubAs(githubSecret, "issues", delivery, issueOpened)
 		first := w.fresh("acme", m)
-		w.settles(first, "forwarded")
-		w.repeated("acme", m, first)
-		w.repeated("acme", githubAs(githubSecret, "issues", delivery, `{"action":"closed"}`), first)
+		w.awaitEvent(first, "forwarded")
+		w.expectDuplicate("acme", m, first)
+		w.expectDuplicate("acme", githubAs(githubSecret, "issues", delivery, `{"action":"closed"}`), first)
 		w.clk.Advance(40 * 24 * time.Hour)
-		w.repeated("acme", m, first)
+		w.expectDuplicate("acme", m, first)
 
 		second := w.fresh("other", m) // the scope of a key is the connection
-		w.settles(second, "forwarded")
+		w.awaitEvent(second, "forwarded")
 		require.Len(w.t, sink.all(), 2)
 
 		list := w.events("&duplicate=true&include=body,deliveries")
@@ -74,10 +74,10 @@ func TestUnsignedIDTakesNoSignedOne(t *testing.T) {
 			"webhook": object{"params": object{"event_id_pointer": "/id", "event_id_header": "X-Event-Id"}}})
 		replayed := generic(secret, "application/json", `{"ping":true}`)
 		replayed.header.Set("X-Event-Id", "order-1")
-		w.repeated("orders", replayed, w.fresh("orders", replayed))
+		w.expectDuplicate("orders", replayed, w.fresh("orders", replayed))
 		genuine := generic(secret, "application/json", `{"id":"order-1"}`)
 		first := w.fresh("orders", genuine)
-		w.repeated("orders", genuine, first)
+		w.expectDuplicate("orders", genuine, first)
 	})
 }
 
@@ -109,7 +109,7 @@ func TestManyAtOnceAreOneEvent(t *testing.T) {
 				}
 			}
 			require.Equal(w.t, 1, events)
-			w.settles(receipts[0].EventUUID, "forwarded")
+			w.awaitEvent(receipts[0].EventUUID, "forwarded")
 			require.Len(w.t, sink.all(), i+1)
 			require.Len(w.t, w.events("&connection_id="+c.segment), many)
 		}
@@ -132,11 +132,11 @@ func TestBodyWindow(t *testing.T) {
 				m := generic("a shared secret", "text/plain", "same")
 				first := w.fresh(c.name, m)
 				w.clk.Advance(c.length - time.Millisecond)
-				w.repeated(c.name, m, first)
+				w.expectDuplicate(c.name, m, first)
 				w.fresh(c.name, generic("a shared secret", "text/plain", "other"))
 				w.clk.Advance(time.Millisecond)
 				second := w.fresh(c.name, m)
-				w.repeated(c.name, m, second)
+				w.expectDuplicate(c.name, m, second)
 
 				one, two := w.event(first), w.event(second)
 				require.Equal(w.t, "body_hash", one.IdempotencySource)
@@ -167,14 +167,14 @@ func TestSameBodyUnderNewID(t *testing.T) {
 
 		first := w.fresh("accepts", github(issueOpened))
 		again := w.fresh("accepts", github(issueOpened))
-		require.Nil(w.t, w.settles(first, "forwarded").Suspect)
-		require.Equal(w.t, "same_body_new_id", *w.settles(again, "forwarded").Suspect)
+		require.Nil(w.t, w.awaitEvent(first, "forwarded").Suspect)
+		require.Equal(w.t, "same_body_new_id", *w.awaitEvent(again, "forwarded").Suspect)
 		retyped := w.fresh("accepts", githubAs(githubSecret, "pull_request", id.NewUUID(), issueOpened))
-		require.Equal(w.t, "same_body_new_id", *w.settles(retyped, "forwarded").Suspect,
+		require.Equal(w.t, "same_body_new_id", *w.awaitEvent(retyped, "forwarded").Suspect,
 			"the type is in an unsigned header too")
 		require.Len(w.t, sink.all(), 3)
 
-		w.settles(w.fresh("refuses", github(issueOpened)), "forwarded")
+		w.awaitEvent(w.fresh("refuses", github(issueOpened)), "forwarded")
 		m := github(issueOpened)
 		held := w.fresh("refuses", m)
 		e := w.event(held)
@@ -182,10 +182,10 @@ func TestSameBodyUnderNewID(t *testing.T) {
 		require.Equal(w.t, "received", e.Status)
 		require.Empty(w.t, e.Deliveries)
 		require.JSONEq(w.t, issueOpened, string(e.Body))
-		w.repeated("refuses", m, held)
+		w.expectDuplicate("refuses", m, held)
 
 		w.clk.Advance(time.Hour)
-		require.Nil(w.t, w.settles(w.fresh("refuses", github(issueOpened)), "forwarded").Suspect)
+		require.Nil(w.t, w.awaitEvent(w.fresh("refuses", github(issueOpened)), "forwarded").Suspect)
 		require.Len(w.t, sink.all(), 5)
 	})
 }
@@ -200,30 +200,30 @@ func TestRedeliveryRestartsTheDead(t *testing.T) {
 		w.connectGitHub("acme")
 		m := github(issueOpened)
 		first := w.fresh("acme", m)
-		w.settles(first, "dead_letter")
+		w.awaitEvent(first, "dead_letter")
 		at := func() delivery { return w.event(first).delivery(w, sub.ID) }
 
-		w.repeated("acme", m, first)
+		w.expectDuplicate("acme", m, first)
 		require.Equal(w.t, 2, at().Generation)
 		require.Equal(w.t, "true", sink.wait(w.t, 2)[1].header.Get("Sallyport-Replay"))
-		w.settles(first, "dead_letter")
+		w.awaitEvent(first, "dead_letter")
 		w.clk.Advance(5*time.Minute - time.Millisecond)
-		w.repeated("acme", m, first)
+		w.expectDuplicate("acme", m, first)
 		require.Equal(w.t, 2, at().Generation, "too early")
 
 		w.call(w.dev(), http.MethodPatch, "/connections/github/acme",
 			object{"webhook": object{"redeliver_on_duplicate": false}}).want(w, 200)
 		w.clk.Advance(time.Millisecond)
-		w.repeated("acme", m, first)
+		w.expectDuplicate("acme", m, first)
 		require.Equal(w.t, 2, at().Generation, "the connection forbids it")
 
 		w.call(w.dev(), http.MethodPatch, "/connections/github/acme",
 			object{"webhook": object{"redeliver_on_duplicate": true}}).want(w, 200)
-		w.repeated("acme", m, first)
+		w.expectDuplicate("acme", m, first)
 		require.Equal(w.t, 3, at().Generation)
-		w.settles(first, "forwarded")
+		w.awaitEvent(first, "forwarded")
 		w.clk.Advance(time.Hour)
-		w.repeated("acme", m, first)
+		w.expectDuplicate("acme", m, first)
 		require.Equal(w.t, 3, at().Generation, "what has arrived is not sent again")
 		require.Len(w.t, sink.all(), 3)
 		for _, r := range sink.all() {

@@ -117,8 +117,8 @@ func (e event) delivery(w *world, subscriptionID string) delivery {
 	return e.Deliveries[i]
 }
 
-// settles waits, with the clock stopped, until the event has the status, and returns it.
-func (w *world) settles(uuid, status string) event {
+// awaitEvent waits, with the clock stopped, until the event has the status, and returns it.
+func (w *world) awaitEvent(uuid, status string) event {
 	w.t.Helper()
 	var e event
 	await.Condition(w.t, "event at "+status, func() bool {
@@ -128,8 +128,8 @@ func (w *world) settles(uuid, status string) event {
 	return e
 }
 
-// becomes waits, with the clock standing still, until the event's delivery to the subscription has the status.
-func (w *world) becomes(uuid, subscriptionID, status string) delivery {
+// awaitDelivery waits, with the clock standing still, until the event's delivery to the subscription has the status.
+func (w *world) awaitDelivery(uuid, subscriptionID, status string) delivery {
 	w.t.Helper()
 	var d delivery
 	await.Condition(w.t, "delivery at "+status, func() bool {

@@ -11,7 +11,7 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-func (w *world) expunge(uuid string) answer {
+func (w *world) expunge(uuid string) response {
 	w.t.Helper()
 	return w.call(w.dev(), http.MethodDelete, "/webhook-events/"+uuid+"/payload", nil)
 }
@@ -33,7 +33,7 @@ func TestExpunge(t *testing.T) {
 		w.connectGitHub("acme")
 		m := github(issueOpened)
 		uuid := w.fresh("acme", m)
-		w.becomes(uuid, sub.ID, "retry_wait")
+		w.awaitDelivery(uuid, sub.ID, "retry_wait")
 		before := w.event(uuid)
 		require.False(w.t, before.PayloadExpired)
 		require.NotEmpty(w.t, before.Headers)
@@ -74,13 +74,13 @@ func TestExpunge(t *testing.T) {
 		w.call(w.dev(), http.MethodPost, "/webhook-subscriptions/"+sub.ID+"/test", object{"event_uuid": uuid}).
 			refused(w, http.StatusGone, apperr.CodePayloadExpired)
 
-		w.repeated("acme", m, uuid) // the key is still taken
-		repeat := w.events("&duplicate=true")[0]
-		require.False(w.t, repeat.PayloadExpired, "a repeat never had one")
-		w.expunge(repeat.EventUUID).want(w, http.StatusNoContent)
+		w.expectDuplicate("acme", m, uuid) // the key is still taken
+		duplicate := w.events("&duplicate=true")[0]
+		require.False(w.t, duplicate.PayloadExpired, "a repeat never had one")
+		w.expunge(duplicate.EventUUID).want(w, http.StatusNoContent)
 		require.Equal(w.t, 1, w.countRows("SELECT COUNT(*) FROM audit_events WHERE action = 'webhook_event.expunge'"))
 		w.clk.Advance(2 * time.Hour)
-		w.settles(w.fresh("acme", github(`{"action":"closed"}`)), "failed")
+		w.awaitEvent(w.fresh("acme", github(`{"action":"closed"}`)), "failed")
 		require.Equal(w.t, 2, sink.count(), "nothing of the first was sent again")
 	})
 }
@@ -94,9 +94,9 @@ func TestExpungedIsNotRedelivered(t *testing.T) {
 		w.connectGitHub("acme")
 		m := github(issueOpened)
 		uuid := w.fresh("acme", m)
-		w.settles(uuid, "dead_letter")
+		w.awaitEvent(uuid, "dead_letter")
 		w.expunge(uuid).want(w, http.StatusNoContent)
-		w.repeated("acme", m, uuid)
+		w.expectDuplicate("acme", m, uuid)
 		d := w.event(uuid).delivery(w, sub.ID)
 		require.Equal(w.t, "dead", d.Status)
 		require.Equal(w.t, 1, d.Generation)

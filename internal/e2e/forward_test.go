@@ -52,7 +52,7 @@ func TestForward(t *testing.T) {
 		}
 		require.NotContains(w.t, got.header, "X-Hub-Signature-256", "the provider's headers are not passed on")
 
-		e := w.settles(receipt.EventUUID, "forwarded")
+		e := w.awaitEvent(receipt.EventUUID, "forwarded")
 		w.recorded(e, m, conn, sub)
 		w.keepsSecrets(sub, custom)
 	})
@@ -162,7 +162,7 @@ func (w *world) arrives(sink *receiver, sub subscription, conn connection, m mes
 	w.t.Helper()
 	before := sink.count()
 	r := w.deliver(conn.pathToken(), m)
-	e := w.settles(r.EventUUID, "forwarded")
+	e := w.awaitEvent(r.EventUUID, "forwarded")
 	require.Equal(w.t, "invoice.paid", e.EventType)
 	require.Equal(w.t, key, e.IdempotencyKey)
 	require.Equal(w.t, source, e.IdempotencySource)

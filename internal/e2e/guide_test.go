@@ -152,9 +152,9 @@ func follow(t *testing.T, path, bin string) {
 	ran := map[int]int{} // the place among the outputs, by the place among the steps
 	left := ""           // a need of steps that are not followed
 	for i, s := range all {
-		if lacking := p.lacking(t, s.needs); lacking != "" {
-			left = lacking
-			t.Logf("line %d of %s is not followed: %s is not to be had here", s.line, filepath.Base(path), lacking)
+		if need := p.missing(t, s.needs); need != "" {
+			left = need
+			t.Logf("line %d of %s is not followed: %s is not to be had here", s.line, filepath.Base(path), need)
 			continue
 		}
 		switch {
@@ -243,8 +243,8 @@ type prepared struct {
 	path string
 }
 
-// lacking returns the first missing requirement.
-func (p *prepared) lacking(t *testing.T, needs []string) string {
+// missing returns the first missing requirement.
+func (p *prepared) missing(t *testing.T, needs []string) string {
 	t.Helper()
 	for _, need := range needs {
 		if _, asked := p.known[need]; !asked {

@@ -35,14 +35,14 @@ func TestEnrolment(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		c := w.connect(w.dev(), object{"provider": "notion", "connection_id": "wiki", "webhook_secret": "an older secret"})
-		handshake := func() answer {
-			return w.call(nobody, http.MethodPost, "/webhook/"+c.pathToken(), raw(`{"verification_token":"`+notionToken+`"}`))
+		handshake := func() response {
+			return w.call(anonymous, http.MethodPost, "/webhook/"+c.pathToken(), raw(`{"verification_token":"`+notionToken+`"}`))
 		}
 		status := func() (e enrolment) {
 			w.call(w.dev(), http.MethodGet, notionPath, nil).want(w, http.StatusOK).into(w, &e)
 			return e
 		}
-		deliver := func(token, id string) answer {
+		deliver := func(token, id string) response {
 			return w.post(c.pathToken(), notionEvent(token, `{"id":"`+id+`","type":"page.created"}`))
 		}
 
@@ -90,7 +90,7 @@ func TestEnrolmentByAlias(t *testing.T) {
 	each(t, func(w *world) {
 		c := w.connect(w.dev(), object{"provider": "asana", "connection_id": "tasks"})
 		w.call(w.dev(), http.MethodPost, "/connections/asana/tasks/webhook-enrolment", nil).want(w, http.StatusCreated)
-		handshake := func(segment, secret string) answer {
+		handshake := func(segment, secret string) response {
 			return w.post(segment, message{http.Header{"X-Hook-Secret": {secret}}, nil})
 		}
 		handshake("tasks", "a secret of the stranger").refused(w, http.StatusUnauthorized, apperr.CodeSignatureInvalid)
@@ -113,19 +113,19 @@ func TestEnrolmentRace(t *testing.T) {
 	each(t, func(w *world) {
 		c := w.connect(w.dev(), object{"provider": "notion", "connection_id": "wiki"})
 		w.call(w.dev(), http.MethodPost, notionPath, nil).want(w, http.StatusCreated)
-		answers := make(chan int)
+		responses := make(chan int)
 		for i := range 8 {
 			go func() {
 				token := strings.Repeat("abcdefgh"[i:i+1], 20)
 				status := 0 // of a request that failed the test
-				defer func() { answers <- status }()
-				status = w.call(nobody, http.MethodPost, "/webhook/"+c.pathToken(), raw(`{"verification_token":"`+token+
+				defer func() { responses <- status }()
+				status = w.call(anonymous, http.MethodPost, "/webhook/"+c.pathToken(), raw(`{"verification_token":"`+token+
 					`"}`)).status
 			}()
 		}
 		count := map[int]int{}
 		for range 8 {
-			count[<-answers]++
+			count[<-responses]++
 		}
 		require.Equal(w.t, map[int]int{http.StatusOK: 1, http.StatusUnauthorized: 7}, count)
 	})

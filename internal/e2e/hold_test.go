@@ -20,7 +20,7 @@ func TestPauseAndRelease(t *testing.T) {
 		sub := w.subscribe(sink.url, object{"retry_schedule_seconds": []float64{3600}})
 		w.connectGitHub("acme")
 		failed := w.fresh("acme", github(issueOpened))
-		w.becomes(failed, sub.ID, "retry_wait")
+		w.awaitDelivery(failed, sub.ID, "retry_wait")
 		w.patchSubscription(sub.ID, object{"enabled": false})
 		d := w.event(failed).delivery(w, sub.ID)
 		require.Equal(w.t, "held", d.Status)
@@ -57,8 +57,8 @@ func TestDeleteCancels(t *testing.T) {
 		sink := newReceiver(w.t, status(http.StatusInternalServerError))
 		sub := w.subscribe(sink.url)
 		w.connectGitHub("acme")
-		tried := w.fresh("acme", github(issueOpened))
-		w.becomes(tried, sub.ID, "retry_wait")
+		attempted := w.fresh("acme", github(issueOpened))
+		w.awaitDelivery(attempted, sub.ID, "retry_wait")
 		w.patchSubscription(sub.ID, object{"enabled": false})
 		held := w.fresh("acme", github(`{"action":"closed"}`))
 		w.call(w.dev(), http.MethodDelete, "/webhook-subscriptions/"+sub.ID, nil).want(w, http.StatusNoContent)
@@ -66,21 +66,21 @@ func TestDeleteCancels(t *testing.T) {
 			apperr.CodeNotFound)
 		w.call(w.dev(), http.MethodDelete, "/webhook-subscriptions/"+sub.ID, nil).refused(w, http.StatusNotFound,
 			apperr.CodeNotFound)
-		for _, uuid := range []string{tried, held} {
-			w.becomes(uuid, sub.ID, "cancelled")
+		for _, uuid := range []string{attempted, held} {
+			w.awaitDelivery(uuid, sub.ID, "cancelled")
 		}
-		require.Equal(w.t, "failed", w.event(tried).Status, "tried, then cancelled")
-		require.Len(w.t, w.attempts(tried), w.event(tried).AttemptCount)
+		require.Equal(w.t, "failed", w.event(attempted).Status, "tried, then cancelled")
+		require.Len(w.t, w.attempts(attempted), w.event(attempted).AttemptCount)
 		after := w.fresh("acme", github(`{"action":"reopened"}`))
 		require.Empty(w.t, w.event(after).Deliveries)
-		w.call(w.dev(), http.MethodPost, "/webhook-events/"+tried+"/replay", object{"force": true}).
+		w.call(w.dev(), http.MethodPost, "/webhook-events/"+attempted+"/replay", object{"force": true}).
 			refused(w, http.StatusConflict, apperr.CodeNothingToReplay)
 	})
 }
 
 // An attempt that is on the wire while its subscription is paused or deleted ends as the receiver responds, and its
 // retry is held or cancelled.
-func TestPauseAndDeleteDuringATry(t *testing.T) {
+func TestPauseAndDeleteDuringAttempt(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		w.connectGitHub("acme")
@@ -116,7 +116,7 @@ func TestPauseAndDeleteDuringATry(t *testing.T) {
 }
 
 // A receiver that hangs delays only its own deliveries.
-func TestHangingReceiverDelaysNobody(t *testing.T) {
+func TestHangingReceiverDelaysNoOtherDelivery(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		stuck, fine := newHanging(w.t, http.StatusOK), newReceiver(w.t, status(http.StatusOK))

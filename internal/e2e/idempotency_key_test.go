@@ -23,7 +23,7 @@ func once(c credentials, key string) credentials {
 const replayedHeader = "Idempotent-Replayed"
 
 // replays requires that the response is that of an earlier request.
-func (a answer) replays(w *world, first answer) {
+func (a response) replays(w *world, first response) {
 	w.t.Helper()
 	a.want(w, first.status)
 	require.Equal(w.t, "true", a.header.Get(replayedHeader))
@@ -43,11 +43,11 @@ func TestEveryOperationWithAnIdempotencyKey(t *testing.T) {
 		for _, s := range w.samples(f) {
 			c := once(w.user(w.env), "the same for all"+strings.Repeat(" more", samples[s.op.ID]))
 			samples[s.op.ID]++ // some operations have more than one
-			first := w.try(c, s).want(w, s.status)
+			first := w.callSample(c, s).want(w, s.status)
 			require.Empty(w.t, first.header.Values(replayedHeader), s.op.ID)
 			if s.op.TakesIdempotencyKey() {
 				taken++
-				w.try(c, s).replays(w, first)
+				w.callSample(c, s).replays(w, first)
 			}
 		}
 		require.Positive(w.t, taken)
@@ -66,16 +66,16 @@ func TestManyRequestsWithOneKey(t *testing.T) {
 		subscription := object{"event_types": []string{"*"}, "forward_url": "http://127.0.0.1:18081/hooks"}
 		publication := object{"event_type": "invoice.paid", "data": object{"n": 1}}
 		for path, body := range map[string]object{"/webhook-subscriptions": subscription, "/webhook-events": publication} {
-			ask := func(n *world) answer { return n.call(once(n.dev(), "k"), http.MethodPost, path, body) }
-			answers := make([]answer, 30)
+			ask := func(n *world) response { return n.call(once(n.dev(), "k"), http.MethodPost, path, body) }
+			responses := make([]response, 30)
 			var all sync.WaitGroup
-			for i := range answers {
-				all.Go(func() { answers[i] = ask(nodes[i%len(nodes)]) })
+			for i := range responses {
+				all.Go(func() { responses[i] = ask(nodes[i%len(nodes)]) })
 			}
 			all.Wait()
 			final := ask(nodes[len(nodes)-1]).want(w, http.StatusCreated)
 			require.Equal(w.t, "true", final.header.Get(replayedHeader))
-			for _, a := range answers {
+			for _, a := range responses {
 				if a.status == http.StatusConflict {
 					a.refused(w, http.StatusConflict, apperr.CodeIdempotencyInProgress)
 					require.Equal(w.t, "1", a.header.Get("Retry-After"))
@@ -98,7 +98,7 @@ func TestIdempotencyKeyRules(t *testing.T) {
 	each(t, func(w *world) {
 		const path = "/connections"
 		body := object{"provider": "generic-hmac", "connection_id": "acme", "webhook_secret": "a shared secret"}
-		with := func(c credentials, key string, body any) answer {
+		with := func(c credentials, key string, body any) response {
 			return w.call(once(c, key), http.MethodPost, path, body)
 		}
 		with(w.dev(), "k", object{"provider": "no such"}).want(w, http.StatusUnprocessableEntity)

@@ -20,7 +20,7 @@ import (
 
 // Senders who announce a large body and send none of it take nothing from the others, however many they are and whether
 // or not they could sign it.
-func TestIdleSendersKeepNobodyOut(t *testing.T) {
+func TestIdleSendersBlockNoOthers(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "a shared secret"})
@@ -28,19 +28,19 @@ func TestIdleSendersKeepNobodyOut(t *testing.T) {
 		body := strings.Repeat("i", size)
 		var senders sync.WaitGroup
 		var release []func()
-		answers := make(chan int, idle)
+		responses := make(chan int, idle)
 		for range idle {
 			slow, asked := w.slow(conn.pathToken(), generic("a shared secret", "text/plain", body).with("X-Signature",
 				strings.Repeat("0", 64)))
-			senders.Go(func() { answers <- slow() })
-			release = append(release, w.taken(asked, answers))
+			senders.Go(func() { responses <- slow() })
+			release = append(release, w.taken(asked, responses))
 		}
 		for _, size := range []int{1, 100 << 10, 256 << 10, 512 << 10} {
 			w.deliver(conn.pathToken(), generic("a shared secret", "text/plain", strings.Repeat("x", size)))
 		}
 		for _, open := range release {
 			open()
-			require.Equal(w.t, http.StatusUnauthorized, await.Value(w.t, "a refusal", answers))
+			require.Equal(w.t, http.StatusUnauthorized, await.Value(w.t, "a refusal", responses))
 		}
 		senders.Wait()
 	}, func(c *config.Config) { c.WebhookMemoryBudgetBytes = 1 << 20 })
@@ -87,7 +87,7 @@ func TestMemoryBudget(t *testing.T) {
 		w.unchanged(func() {
 			for _, size := range []int{4<<10 + 1, 250 << 10, 2 * size} {
 				m := from(third, size)
-				for _, a := range []answer{w.post(conn.pathToken(), m), w.chunked(conn.pathToken(), m)} {
+				for _, a := range []response{w.post(conn.pathToken(), m), w.chunked(conn.pathToken(), m)} {
 					a.refused(w, http.StatusServiceUnavailable, apperr.CodeUnavailable)
 					require.Equal(w.t, "1", a.header.Get("Retry-After"))
 				}
@@ -142,12 +142,12 @@ func (w *world) stall(segment string, m message, network, address string) *stall
 
 // taken waits until the server takes a body and returns the function that lets it go. A response that comes before is
 // an error.
-func (w *world) taken(takes <-chan func(), answers <-chan int) func() {
+func (w *world) taken(takes <-chan func(), responses <-chan int) func() {
 	w.t.Helper()
 	select {
 	case open := <-takes:
 		return open
-	case status := <-answers:
+	case status := <-responses:
 		require.FailNow(w.t, "the response came before the body", "%d", status)
 	case <-time.After(await.Limit):
 		require.FailNow(w.t, "the server takes no body")
@@ -169,7 +169,7 @@ func TestDeeplyNestedBody(t *testing.T) {
 			if depth <= 512 {
 				want, data = "json", body
 			}
-			e := w.settles(w.deliver(conn.pathToken(), generic("a shared secret", "application/json", body)).EventUUID,
+			e := w.awaitEvent(w.deliver(conn.pathToken(), generic("a shared secret", "application/json", body)).EventUUID,
 				"forwarded")
 			require.Equal(w.t, want, *e.BodyEncoding)
 			require.Equal(w.t, body, shownBody(w, e))

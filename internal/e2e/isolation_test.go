@@ -45,7 +45,7 @@ func TestForeignResources(t *testing.T) {
 						}
 					}
 					asked++
-					a := w.try(c, s)
+					a := w.callSample(c, s)
 					require.Equal(w.t, http.StatusNotFound, a.status, "%s for %s: %s", s.op.ID, who, a.body)
 					require.Equal(w.t, apperr.CodeNotFound, a.envelope(w).Error.Code)
 				}
@@ -63,8 +63,8 @@ func TestForeignEnvironment(t *testing.T) {
 		w.unchanged(func() {
 			for _, s := range w.samples(own) {
 				if s.op.Environment {
-					w.try(byToken(otherToken, w.env), s).refused(w, http.StatusNotFound, apperr.CodeNotFound)
-					w.try(w.user(otherEnvironment), s).refused(w, http.StatusNotFound, apperr.CodeNotFound)
+					w.callSample(byToken(otherToken, w.env), s).refused(w, http.StatusNotFound, apperr.CodeNotFound)
+					w.callSample(w.user(otherEnvironment), s).refused(w, http.StatusNotFound, apperr.CodeNotFound)
 				}
 			}
 		})
@@ -137,10 +137,10 @@ type foreign struct {
 }
 
 // change makes an operation's sample request, with a value at a place of its body.
-func (r foreign) change(c credentials, operation string, value any, place ...any) answer {
+func (r foreign) change(c credentials, operation string, value any, place ...any) response {
 	r.w.t.Helper()
 	s := r.samples[operation]
-	return r.w.try(c, s, changed(r.w, s.body, place, value, false))
+	return r.w.callSample(c, s, changed(r.w, s.body, place, value, false))
 }
 
 // missing requires that an operation does not find what a field of its body names.
@@ -221,7 +221,7 @@ func TestSameNames(t *testing.T) {
 
 		m := github(issueOpened)
 		uuid := w.fresh(here.pathToken(), m)
-		w.settles(uuid, "forwarded")
+		w.awaitEvent(uuid, "forwarded")
 		second := w.fresh(there.pathToken(), m) // the scope of a key is the connection
 		theirs.wait(w.t, 1)
 		require.Equal(w.t, uuid, mine.all()[0].header.Get("Webhook-Id"))

@@ -64,7 +64,7 @@ func TestBoundedKeys(t *testing.T) {
 						continue
 					case len(s.path) > 0:
 						named++
-						w.try(c, s).refused(w, http.StatusNotFound, apperr.CodeNotFound)
+						w.callSample(c, s).refused(w, http.StatusNotFound, apperr.CodeNotFound)
 					case slices.Contains(pages, s.op.ID):
 						lists++
 						for _, query := range append(w.filters(s), "limit=250") {
@@ -154,7 +154,7 @@ func TestBoundsHoldThroughDetours(t *testing.T) {
 		w.call(c, http.MethodPost, "/webhook-events/stream-ticket?connection_id=acme,globex", nil).want(w,
 			http.StatusCreated).into(w, &made)
 		broad := w.stream(w.dev(), "")
-		byTicket, byKeyAlone := w.stream(nobody, "?ticket="+made.Ticket), w.stream(c, "?connection_id=acme,globex")
+		byTicket, byKeyAlone := w.stream(anonymous, "?ticket="+made.Ticket), w.stream(c, "?connection_id=acme,globex")
 		hidden := w.fresh(own.connection().pathToken(), github(`{"action":"reopened"}`))
 		shown := w.fresh("globex", github(`{"action":"reopened"}`))
 		require.Equal(w.t, []string{hidden, shown}, broad.waits(2))

@@ -122,15 +122,16 @@ func TestPasswordResetByMail(t *testing.T) {
 		require.Contains(w.t, string(page.body), `data-post="/api/v1/team/password-reset/complete"`)
 		w.get("/password.js").want(w, http.StatusOK)
 
-		complete := func() answer {
-			return w.call(nobody, http.MethodPost, "/team/password-reset/complete",
+		complete := func() response {
+			return w.call(anonymous, http.MethodPost, "/team/password-reset/complete",
 				object{"token": found[2], "password": "a password from the mail"})
 		}
 		complete().want(w, http.StatusNoContent)
 		complete().refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
-		w.call(nobody, http.MethodPost, "/team/login", object{"email": w.email, "password": w.password}).want(w,
+		w.call(anonymous, http.MethodPost, "/team/login", object{"email": w.email, "password": w.password}).want(w,
 			http.StatusUnauthorized)
-		w.call(nobody, http.MethodPost, "/team/login", object{"email": w.email, "password": "a password from the mail"}).want(
+		w.call(anonymous, http.MethodPost, "/team/login",
+			object{"email": w.email, "password": "a password from the mail"}).want(
 			w, http.StatusOK)
 		require.NotContains(w.t, w.logs.String(), found[2])
 
@@ -175,8 +176,8 @@ func TestInvitationByMail(t *testing.T) {
 		require.Contains(w.t, page.header.Get("Content-Security-Policy"), "default-src 'none'")
 		require.Contains(w.t, string(page.body), `data-post="/api/v1/team/invitations/{token}/accept"`)
 
-		accept := func(token string) answer {
-			return w.call(nobody, http.MethodPost, "/team/invitations/"+token+"/accept",
+		accept := func(token string) response {
+			return w.call(anonymous, http.MethodPost, "/team/invitations/"+token+"/accept",
 				object{"password": "a password of Grace"})
 		}
 		accept("spi_00000000000000000000000000").refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)

@@ -35,7 +35,7 @@ func TestMatching(t *testing.T) {
 		ping := w.fresh("one", githubAs(githubSecret, "ping", "00000000-0000-0000-0000-000000000001",
 			`{"zen":"Design for failure."}`))
 		for _, uuid := range []string{opened, closed, ping} {
-			w.settles(uuid, "forwarded")
+			w.awaitEvent(uuid, "forwarded")
 		}
 		want := map[string][]string{
 			"all": {opened, closed, ping}, "issues": {opened, closed, ping}, "exact": {closed}, "bare": {}, "middle": {opened},
@@ -52,18 +52,18 @@ func TestMatching(t *testing.T) {
 }
 
 // Target and form of a delivery are decided at each attempt: a new URL, secret or header applies to waiting deliveries.
-func TestChangeAppliesFromTheNextTry(t *testing.T) {
+func TestChangeAppliesFromNextAttempt(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		before, after := newReceiver(w.t, status(http.StatusBadGateway)), newReceiver(w.t, status(http.StatusOK))
 		sub := w.subscribe(before.url, object{"retry_schedule_seconds": []float64{60}})
 		w.connectGitHub("acme")
 		uuid := w.fresh("acme", github(issueOpened))
-		w.becomes(uuid, sub.ID, "retry_wait")
+		w.awaitDelivery(uuid, sub.ID, "retry_wait")
 		w.patchSubscription(sub.ID, object{"forward_url": after.url, "signing_secret": standardSecret,
 			"headers": object{"X-New": "yes"}, "payload_mode": "raw", "event_types": []string{"nothing.else"}})
-		w.nextTry(uuid, sub.ID, after, 1)
-		w.settles(uuid, "forwarded")
+		w.nextAttempt(uuid, sub.ID, after, 1)
+		w.awaitEvent(uuid, "forwarded")
 		got := after.all()[0]
 		verify(w, standardSecret, got)
 		require.Equal(w.t, "yes", got.header.Get("X-New"))
@@ -80,9 +80,9 @@ func TestForwardLoop(t *testing.T) {
 		sub := w.subscribe(sink.url)
 		w.connectGitHub("acme")
 		uuid := w.fresh("acme", github(issueOpened).with("Sallyport-Hops", "5"))
-		w.settles(uuid, "dead_letter")
+		w.awaitEvent(uuid, "dead_letter")
 		require.Equal(w.t, "forward_loop", w.event(uuid).delivery(w, sub.ID).LastError.Code)
-		w.settles(w.fresh("acme", github(`{"action":"closed"}`).with("Sallyport-Hops", "4")), "forwarded")
+		w.awaitEvent(w.fresh("acme", github(`{"action":"closed"}`).with("Sallyport-Hops", "4")), "forwarded")
 		require.Equal(w.t, "5", sink.all()[0].header.Get("Sallyport-Hops"))
 		require.Equal(w.t, 1, sink.count())
 	})

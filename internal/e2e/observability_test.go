@@ -156,7 +156,7 @@ func TestRulesAndDashboardReadWhatThereIs(t *testing.T) {
 		sink := newReceiver(w.t, status(http.StatusNoContent))
 		w.connectGitHub("acme")
 		w.subscribe(sink.url)
-		w.settles(w.fresh("acme", github(issueOpened)), "forwarded")
+		w.awaitEvent(w.fresh("acme", github(issueOpened)), "forwarded")
 		var m exposed
 		w.ticking("the metrics of what was done", func() bool {
 			m = w.metrics()

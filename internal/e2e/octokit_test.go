@@ -34,13 +34,13 @@ func TestRealGitHubWebhooks(t *testing.T) {
 		all := map[string]sent{}
 		for _, event := range events {
 			for _, example := range event.Examples {
-				var told struct {
+				var fields struct {
 					Action string `json:"action"`
 				}
-				require.NoError(w.t, json.Unmarshal(example, &told))
+				require.NoError(w.t, json.Unmarshal(example, &fields))
 				s := sent{event.Name, id.NewUUID(), string(example)}
-				if told.Action != "" {
-					s.kind += "." + told.Action
+				if fields.Action != "" {
+					s.kind += "." + fields.Action
 				}
 				a := w.deliver(conn.pathToken(), githubAs(githubSecret, event.Name, s.delivery, s.body))
 				require.False(w.t, a.Duplicate)

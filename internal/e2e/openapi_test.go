@@ -16,7 +16,7 @@ import (
 	"sallyport/internal/reference"
 )
 
-func (w *world) get(path string) answer {
+func (w *world) get(path string) response {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.base+path, http.NoBody)
 	require.NoError(w.t, err)
@@ -33,7 +33,7 @@ func TestDocumentIsServed(t *testing.T) {
 		require.NoError(w.t, err)
 		var served, known map[string]any
 		a.into(w, &served)
-		answer{body: text}.into(w, &known)
+		response{body: text}.into(w, &known)
 		info := members(served["info"])
 		require.Equal(w.t, "test", info["version"])
 		delete(info, "version")
@@ -187,7 +187,7 @@ func TestDocsLoadNothingFromElsewhere(t *testing.T) {
 		require.Equal(w.t, "text/html; charset=utf-8", page.header.Get("Content-Type"))
 		assets := regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(string(page.body), -1)
 		require.NotEmpty(w.t, assets)
-		files := map[string]answer{"/docs": page}
+		files := map[string]response{"/docs": page}
 		for _, a := range assets {
 			require.True(w.t, strings.HasPrefix(a[1], "/") && !strings.HasPrefix(a[1], "//"), a[1])
 			files[a[1]] = w.get(a[1]).want(w, http.StatusOK)

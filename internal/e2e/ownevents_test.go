@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// told returns the bodies that the receiver has received, by type, with the clock advancing until there are n.
-func (w *world) told(sink *receiver, n int) map[string][]object {
+// ownEvents returns the bodies that the receiver has received, by type, with the clock advancing until there are n.
+func (w *world) ownEvents(sink *receiver, n int) map[string][]object {
 	w.t.Helper()
 	w.ticking("events of the gateway's own", func() bool { return sink.count() >= n })
 	out := map[string][]object{}
@@ -47,8 +47,8 @@ func TestOwnEvents(t *testing.T) {
 		target := w.subscribe(all.url, object{"retry_schedule_seconds": []float64{}})
 
 		uuid := w.fresh(conn.pathToken(), github(issueOpened))
-		w.settles(uuid, "dead_letter")
-		dead := w.told(sink, 1)["sallyport.delivery.dead_lettered"]
+		w.awaitEvent(uuid, "dead_letter")
+		dead := w.ownEvents(sink, 1)["sallyport.delivery.dead_lettered"]
 		require.Len(w.t, dead, 1)
 		require.Equal(w.t, uuid, dead[0]["event_uuid"])
 		require.Equal(w.t, target.ID, dead[0]["subscription_id"])
@@ -69,23 +69,24 @@ func TestOwnEvents(t *testing.T) {
 		require.True(w.t, matches)
 
 		w.call(w.dev(), http.MethodPost, "/webhook-events/"+uuid+"/replay", nil).want(w, http.StatusAccepted)
-		w.settles(uuid, "forwarded")
-		back := w.told(sink, 2)["sallyport.delivery.recovered"]
+		w.awaitEvent(uuid, "forwarded")
+		back := w.ownEvents(sink, 2)["sallyport.delivery.recovered"]
 		require.Len(w.t, back, 1)
 		require.InDelta(w.t, 2, back[0]["generation"], 0)
 
 		gone := newReceiver(w.t, status(http.StatusGone))
 		leaving := w.subscribe(gone.url, object{"event_types": []string{"issues.*"}, "description": "leaving"})
 		second := w.fresh(conn.pathToken(), github(issueOpened))
-		told := w.told(sink, 4)
-		require.Len(w.t, told["sallyport.delivery.dead_lettered"], 2)
+		ownEvents := w.ownEvents(sink, 4)
+		require.Len(w.t, ownEvents["sallyport.delivery.dead_lettered"], 2)
 		require.Equal(w.t, []object{{"subscription_id": leaving.ID, "description": "leaving",
 			"reason":      "The receiver responded with 410 Gone",
-			"disabled_at": told["sallyport.subscription.disabled"][0]["disabled_at"]}}, told["sallyport.subscription.disabled"])
+			"disabled_at": ownEvents["sallyport.subscription.disabled"][0]["disabled_at"]}},
+			ownEvents["sallyport.subscription.disabled"])
 
 		// Each has been emitted once, and none for deliveries that died on their way to the receiver that is down.
 		w.ticking("the receiver that is down was asked", func() bool { return down.count() >= 4 })
-		w.settles(second, "dead_letter")
+		w.awaitEvent(second, "dead_letter")
 		require.Equal(w.t, 4, sink.count())
 		require.Zero(w.t, elsewhere.count())
 		require.Equal(w.t, 3, all.count(), "two events, and one of them twice")
@@ -121,7 +122,7 @@ func TestOwnEventsOfConnections(t *testing.T) {
 			"sallyport.connection.created": about("active"), "sallyport.connection.updated": about("active"),
 			"sallyport.connection.disabled": about("disabled"), "sallyport.connection.enabled": about("active"),
 			"sallyport.connection.deleted": about("active"),
-		}, w.told(sink, 5))
+		}, w.ownEvents(sink, 5))
 		require.Len(w.t, w.events(""), 5)
 	})
 }
@@ -132,7 +133,7 @@ func TestNoOwnEventsUnasked(t *testing.T) {
 	each(t, func(w *world) {
 		conn := w.connectGitHub("acme")
 		w.subscribe(newReceiver(w.t, status(http.StatusGone)).url)
-		w.settles(w.fresh(conn.pathToken(), github(issueOpened)), "dead_letter")
+		w.awaitEvent(w.fresh(conn.pathToken(), github(issueOpened)), "dead_letter")
 		w.call(w.dev(), http.MethodPatch, "/connections/github/acme", object{"tags": object{"a": "b"}}).want(w, http.StatusOK)
 		require.Len(w.t, w.events(""), 1)
 	})

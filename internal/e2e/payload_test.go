@@ -16,7 +16,7 @@ func TestPayloadDownload(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		w.connectGitHub("acme")
-		download := func(uuid string) answer {
+		download := func(uuid string) response {
 			w.t.Helper()
 			return w.call(w.dev(), http.MethodGet, "/webhook-events/"+uuid+"/payload", nil)
 		}
@@ -38,7 +38,7 @@ func TestPayloadDownload(t *testing.T) {
 		}
 		m := github(issueOpened)
 		uuid := w.fresh("acme", m)
-		w.repeated("acme", m, uuid)
+		w.expectDuplicate("acme", m, uuid)
 		download(w.events("&duplicate=true")[0].EventUUID).refused(w, http.StatusNotFound, apperr.CodeNotFound)
 		w.expunge(uuid).want(w, http.StatusNoContent)
 		download(uuid).refused(w, http.StatusGone, apperr.CodePayloadExpired)

@@ -148,35 +148,35 @@ func TestRightsOfOneEnvironment(t *testing.T) {
 		user := w.newcomer("somebody@example.test")
 		all := w.newRole("everything", access.InEnvironments()...)
 		w.give(user, all, object{"environment_id": own})
-		somebody := byToken(w.login("somebody@example.test", w.password), "")
+		caller := byToken(w.login("somebody@example.test", w.password), "")
 		named := 0
 		w.unchanged(func() {
 			for _, s := range w.samples(f) {
 				if s.op.AnyEnvironment && len(s.path) > 0 {
-					w.try(somebody, s).refused(w, http.StatusNotFound, apperr.CodeNotFound)
+					w.callSample(caller, s).refused(w, http.StatusNotFound, apperr.CodeNotFound)
 					named++
 				}
 			}
 			for _, path := range []string{"/admin/audit-events", "/admin/audit-events/export"} {
-				w.call(somebody, http.MethodGet, path+"?environment_id="+w.env, nil).refused(w, http.StatusNotFound,
+				w.call(caller, http.MethodGet, path+"?environment_id="+w.env, nil).refused(w, http.StatusNotFound,
 					apperr.CodeNotFound)
-				w.call(somebody, http.MethodGet, path, nil).refused(w, http.StatusForbidden, apperr.CodeForbidden)
+				w.call(caller, http.MethodGet, path, nil).refused(w, http.StatusForbidden, apperr.CodeForbidden)
 			}
-			w.call(somebody, http.MethodPost, "/team/environments", object{"name": "more"}).refused(w, http.StatusForbidden,
+			w.call(caller, http.MethodPost, "/team/environments", object{"name": "more"}).refused(w, http.StatusForbidden,
 				apperr.CodeForbidden)
-			w.call(somebody, http.MethodPost, "/api-keys", object{"name": "k", "environment_id": w.env}).refused(w,
+			w.call(caller, http.MethodPost, "/api-keys", object{"name": "k", "environment_id": w.env}).refused(w,
 				http.StatusNotFound, apperr.CodeNotFound)
 			var rows []object
-			w.call(somebody, http.MethodGet, "/api-keys", nil).want(w, http.StatusOK).into(w, &rows)
+			w.call(caller, http.MethodGet, "/api-keys", nil).want(w, http.StatusOK).into(w, &rows)
 			require.Empty(w.t, rows)
-			w.call(somebody, http.MethodGet, "/team/environments", nil).want(w, http.StatusOK).into(w, &rows)
+			w.call(caller, http.MethodGet, "/team/environments", nil).want(w, http.StatusOK).into(w, &rows)
 			require.Len(w.t, rows, 1)
 			require.Equal(w.t, own, rows[0]["id"])
 		})
 		require.Positive(w.t, named)
-		w.call(somebody, http.MethodPatch, "/team/environments/"+own, object{"name": "prod"}).want(w, http.StatusOK)
-		w.call(somebody, http.MethodGet, "/team/environments/"+own, nil).want(w, http.StatusOK)
-		w.call(somebody, http.MethodGet, "/admin/audit-events?environment_id="+own, nil).want(w, http.StatusOK)
+		w.call(caller, http.MethodPatch, "/team/environments/"+own, object{"name": "prod"}).want(w, http.StatusOK)
+		w.call(caller, http.MethodGet, "/team/environments/"+own, nil).want(w, http.StatusOK)
+		w.call(caller, http.MethodGet, "/admin/audit-events?environment_id="+own, nil).want(w, http.StatusOK)
 
 		// A user who may enter an environment without that permission gets its name in the response.
 		blind := w.newcomer("blind@example.test")

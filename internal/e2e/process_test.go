@@ -129,10 +129,10 @@ func (in *installation) ask(c credentials, method, path string, body object) (in
 	c(r.Header)
 	resp, err := http.DefaultClient.Do(r)
 	require.NoError(in.t, err)
-	answer, err := io.ReadAll(resp.Body)
+	responseBody, err := io.ReadAll(resp.Body)
 	require.NoError(in.t, err)
 	require.NoError(in.t, resp.Body.Close())
-	return resp.StatusCode, answer
+	return resp.StatusCode, responseBody
 }
 
 // arrivals is a receiver that takes everything and remembers which messages came.

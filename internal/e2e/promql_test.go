@@ -46,11 +46,11 @@ func parsePromQL(text string) (q query, err error) {
 	p.s.Error = func(*scanner.Scanner, string) {} // what it cannot read is a token that nothing takes
 	defer func() {
 		if r := recover(); r != nil {
-			var fault promFault
-			if e, ok := r.(error); !ok || !errors.As(e, &fault) {
+			var broken promError
+			if e, ok := r.(error); !ok || !errors.As(e, &broken) {
 				panic(r)
 			}
-			err = fmt.Errorf("%s: %w", text, fault)
+			err = fmt.Errorf("%s: %w", text, broken)
 		}
 	}()
 	p.next()
@@ -59,9 +59,9 @@ func parsePromQL(text string) (q query, err error) {
 	return q, nil
 }
 
-type promFault string
+type promError string
 
-func (f promFault) Error() string { return string(f) }
+func (f promError) Error() string { return string(f) }
 
 type promParser struct {
 	s   scanner.Scanner
@@ -75,7 +75,7 @@ func (p *promParser) next() { p.tok = p.s.Scan() }
 
 func (p *promParser) need(ok bool, what string) {
 	if !ok {
-		panic(promFault(fmt.Sprintf("%s: %q where %s is needed", p.s.Position, p.s.TokenText(), what)))
+		panic(promError(fmt.Sprintf("%s: %q where %s is needed", p.s.Position, p.s.TokenText(), what)))
 	}
 }
 

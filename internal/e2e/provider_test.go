@@ -90,7 +90,7 @@ func generic(secret, contentType, body string) message {
 }
 
 // post delivers a message to the connection that the segment names.
-func (w *world) post(segment string, m message) answer {
+func (w *world) post(segment string, m message) response {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.base+prefix+"/webhook/"+segment,
 		bytes.NewReader(m.body))

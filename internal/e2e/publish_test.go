@@ -20,7 +20,7 @@ type publication struct {
 	Duplicate bool   `json:"duplicate"`
 }
 
-func (w *world) publish(c credentials, body any) (publication, answer) {
+func (w *world) publish(c credentials, body any) (publication, response) {
 	w.t.Helper()
 	var out publication
 	a := w.call(c, http.MethodPost, "/webhook-events", body)
@@ -69,7 +69,7 @@ func TestPublish(t *testing.T) {
 		read := func(uuid string) {
 			w.call(w.dev(), http.MethodGet, "/webhook-events/"+uuid, nil).want(w, http.StatusOK).into(w, &e)
 		}
-		w.settles(out.EventUUID, "forwarded")
+		w.awaitEvent(out.EventUUID, "forwarded")
 		read(out.EventUUID)
 		require.Nil(w.t, e.ConnectionID)
 		require.Nil(w.t, e.ConnectionUUID)

@@ -21,7 +21,7 @@ import (
 )
 
 // rates requires the headers of a limited response.
-func (a answer) rates(w *world, limit, remaining, reset int) answer {
+func (a response) rates(w *world, limit, remaining, reset int) response {
 	w.t.Helper()
 	for name, want := range map[string]int{"X-RateLimit-Limit": limit, "X-RateLimit-Remaining": remaining,
 		"X-RateLimit-Reset": reset} {
@@ -40,7 +40,7 @@ func TestRateLimits(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		user := w.user(w.env)
-		list := func(c credentials) answer { return w.call(c, http.MethodGet, "/webhook-subscriptions?limit=1", nil) }
+		list := func(c credentials) response { return w.call(c, http.MethodGet, "/webhook-subscriptions?limit=1", nil) }
 		for i := range 5 {
 			list(w.dev()).want(w, http.StatusOK).rates(w, 10, 9-2*i, 1)
 			w.call(w.dev(), http.MethodGet, "/webhook-subscriptions/none", nil).want(w, http.StatusNotFound).rates(w, 10, 8-2*i,
@@ -92,7 +92,7 @@ func TestRateLimitByAddress(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		attempts := []func(h http.Header){
-			nobody,
+			anonymous,
 			byKey("spk_test_nobody"),
 			byToken("no token", ""),
 			func(h http.Header) { h["API-Key"] = []string{w.key, w.key} }, // twice is ambiguous, and no caller
@@ -112,7 +112,7 @@ func TestRateLimitByAddress(t *testing.T) {
 			w.call(c, http.MethodGet, "/webhook-subscriptions", nil).refused(w, http.StatusTooManyRequests,
 				apperr.CodeRateLimited)
 		}
-		w.call(nobody, http.MethodPost, "/team/login", object{"email": w.email, "password": w.password}).
+		w.call(anonymous, http.MethodPost, "/team/login", object{"email": w.email, "password": w.password}).
 			refused(w, http.StatusTooManyRequests, apperr.CodeRateLimited)
 		require.Empty(w.t, w.call(w.dev(), http.MethodGet, "/webhook-subscriptions", nil).want(w,
 			http.StatusOK).header.Values("X-RateLimit-Limit"))
@@ -125,7 +125,7 @@ func TestRateLimitByAddress(t *testing.T) {
 func TestRateLimitBehindAProxy(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
-		from := func(address string) answer {
+		from := func(address string) response {
 			return w.call(func(h http.Header) {
 				h.Set("X-Forwarded-For", address)
 			}, http.MethodGet, "/webhook-subscriptions", nil)
@@ -163,8 +163,8 @@ func TestEveryOperationIsLimited(t *testing.T) {
 		user := w.user(w.env) // the sign-in was all that the address may ask
 		for _, op := range reference.API().Operations() {
 			path := parameter.ReplaceAllString(op.Path, "x") + "?unheard_of=1"
-			ask := func(c credentials) answer { return w.call(c, op.Method, path, nil) }
-			a := ask(nobody)
+			ask := func(c credentials) response { return w.call(c, op.Method, path, nil) }
+			a := ask(anonymous)
 			a.refused(w, http.StatusTooManyRequests, apperr.CodeRateLimited)
 			require.Equal(w.t, "1", a.rates(w, 1, 0, 1).header.Get("Retry-After"))
 			if op.Public {
@@ -234,5 +234,6 @@ func TestRateLimitOfFourNodes(t *testing.T) {
 	require.Zero(t, odd.Load(), "neither carried out nor properly refused")
 	const seconds = steps * int(step/time.Millisecond) / 1000
 	require.InEpsilon(t, burst+perSecond*seconds, taken.Load(), 0.1)
-	require.InEpsilon(t, perSecond+perSecond*seconds, delivered.Load(), 0.1) // a connection takes a second's worth at a time
+	// a connection takes a second's worth at a time
+	require.InEpsilon(t, perSecond+perSecond*seconds, delivered.Load(), 0.1)
 }

@@ -41,7 +41,7 @@ func statuses(codes ...int) reply {
 }
 
 // newReceiver starts a receiver. It ends with the test.
-func newReceiver(t *testing.T, answer reply) *receiver {
+func newReceiver(t *testing.T, respond reply) *receiver {
 	t.Helper()
 	r := &receiver{gate: make(chan struct{})}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -53,7 +53,7 @@ func newReceiver(t *testing.T, answer reply) *receiver {
 		r.got = append(r.got, received{req.Method, req.URL.RequestURI(), req.Header.Clone(), body, req.ContentLength})
 		n := len(r.got)
 		r.mu.Unlock()
-		answer(w, n)
+		respond(w, n)
 	}))
 	r.url = server.URL + "/hook"
 	await.Close(t, server)

@@ -99,8 +99,8 @@ func TestInboundMethodAndCredentials(t *testing.T) {
 			apperr.CodeSignatureMissing)
 		w.deliver("acme", github(issueOpened).with("API-Key", "nonsense").with("Authorization",
 			"nonsense").with("Environment-Id", "nonsense"))
-		w.call(nobody, http.MethodPost, "/webhook/", raw(issueOpened)).want(w, http.StatusNotFound)
-		w.call(nobody, http.MethodPost, "/webhook/acme/more", raw(issueOpened)).want(w, http.StatusNotFound)
+		w.call(anonymous, http.MethodPost, "/webhook/", raw(issueOpened)).want(w, http.StatusNotFound)
+		w.call(anonymous, http.MethodPost, "/webhook/acme/more", raw(issueOpened)).want(w, http.StatusNotFound)
 	})
 }
 
@@ -135,7 +135,7 @@ func TestTooLarge(t *testing.T) {
 }
 
 // chunked posts a message without announcing its length.
-func (w *world) chunked(segment string, m message) answer {
+func (w *world) chunked(segment string, m message) response {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.base+prefix+"/webhook/"+segment,
 		io.MultiReader(strings.NewReader(string(m.body))))

@@ -10,7 +10,7 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-func (w *world) replay(uuid string, body any) answer {
+func (w *world) replay(uuid string, body any) response {
 	w.t.Helper()
 	return w.call(w.dev(), http.MethodPost, "/webhook-events/"+uuid+"/replay", body)
 }
@@ -25,36 +25,36 @@ func TestReplay(t *testing.T) {
 		w.subscribe(fine.url)
 		w.connectGitHub("acme")
 		uuid := w.fresh("acme", github(issueOpened))
-		w.nextTry(uuid, dead.ID, broken, 2)
-		w.settles(uuid, "dead_letter")
+		w.nextAttempt(uuid, dead.ID, broken, 2)
+		w.awaitEvent(uuid, "dead_letter")
 
 		a := w.replay(uuid, nil).want(w, http.StatusAccepted)
 		require.Equal(w.t, prefix+"/webhook-events/"+uuid, a.header.Get("Location"))
-		w.nextTry(uuid, dead.ID, broken, 4)
-		w.settles(uuid, "forwarded")
+		w.nextAttempt(uuid, dead.ID, broken, 4)
+		w.awaitEvent(uuid, "forwarded")
 		require.Equal(w.t, 1, fine.count())
 		w.replay(uuid, object{}).refused(w, http.StatusConflict, apperr.CodeNothingToReplay)
 		w.replay(uuid, object{"force": true, "subscription_ids": []string{dead.ID}}).want(w, http.StatusAccepted)
 		broken.wait(w.t, 5)
-		w.settles(uuid, "forwarded")
+		w.awaitEvent(uuid, "forwarded")
 		require.Equal(w.t, 1, fine.count())
 		w.replay(uuid, object{"force": true}).want(w, http.StatusAccepted)
 		broken.wait(w.t, 6)
 		fine.wait(w.t, 2)
-		w.settles(uuid, "forwarded")
+		w.awaitEvent(uuid, "forwarded")
 
-		type try struct {
+		type sent struct {
 			generation, number int
 			outcome            string
 		}
-		var tries []try
+		var attempts []sent
 		for _, a := range w.attempts(uuid) {
 			if a.SubscriptionID == dead.ID {
-				tries = append(tries, try{a.Generation, a.Number, a.Outcome})
+				attempts = append(attempts, sent{a.Generation, a.Number, a.Outcome})
 			}
 		}
-		require.Equal(w.t, []try{{1, 1, "failed"}, {1, 2, "failed"}, {2, 1, "failed"}, {2, 2, "succeeded"},
-			{3, 1, "succeeded"}, {4, 1, "succeeded"}}, tries)
+		require.Equal(w.t, []sent{{1, 1, "failed"}, {1, 2, "failed"}, {2, 1, "failed"}, {2, 2, "succeeded"},
+			{3, 1, "succeeded"}, {4, 1, "succeeded"}}, attempts)
 		for i, r := range broken.all() {
 			require.Equal(w.t, uuid, r.header.Get("Webhook-Id"))
 			require.Equal(w.t, []string{"false", "false", "true", "true", "true", "true"}[i], r.header.Get("Sallyport-Replay"))
@@ -74,14 +74,14 @@ func TestReplayEndsTheOldSchedule(t *testing.T) {
 		late := w.subscribe(probe.url, object{"retry_schedule_seconds": []float64{900}})
 		w.connectGitHub("acme")
 		uuid := w.fresh("acme", github(issueOpened))
-		w.becomes(uuid, late.ID, "retry_wait")
-		old := *w.becomes(uuid, sub.ID, "retry_wait").NextAttemptAt
+		w.awaitDelivery(uuid, late.ID, "retry_wait")
+		old := *w.awaitDelivery(uuid, sub.ID, "retry_wait").NextAttemptAt
 		w.replay(uuid, object{"subscription_ids": []string{sub.ID}}).want(w, http.StatusAccepted)
 		sink.wait(w.t, 2)
-		w.becomes(uuid, sub.ID, "succeeded")
+		w.awaitDelivery(uuid, sub.ID, "succeeded")
 		// An attempt that is due later than the old one shows that the old time has passed without one.
-		require.True(w.t, w.nextTry(uuid, late.ID, probe, 2).After(old))
-		w.settles(uuid, "forwarded")
+		require.True(w.t, w.nextAttempt(uuid, late.ID, probe, 2).After(old))
+		w.awaitEvent(uuid, "forwarded")
 		require.Equal(w.t, 2, sink.count())
 	})
 }
@@ -101,7 +101,7 @@ func TestReplayInFlight(t *testing.T) {
 		require.Equal(w.t, "sending", w.event(uuid).delivery(w, sub.ID).Status)
 		require.Equal(w.t, "forwarding", w.event(uuid).Status)
 		sink.open()
-		w.settles(uuid, "forwarded")
+		w.awaitEvent(uuid, "forwarded")
 		require.Equal(w.t, 1, sink.count())
 	})
 }
@@ -113,14 +113,14 @@ func TestReplayOfNothing(t *testing.T) {
 		w.connectGitHub("acme")
 		m := github(issueOpened)
 		alone := w.fresh("acme", m)
-		w.repeated("acme", m, alone)
+		w.expectDuplicate("acme", m, alone)
 		sink := newReceiver(w.t, status(http.StatusInternalServerError))
 		sub := w.subscribe(sink.url, object{"retry_schedule_seconds": []float64{}})
 		dead := w.fresh("acme", github(`{"action":"closed"}`))
-		w.settles(dead, "dead_letter")
-		repeat := w.events("&duplicate=true")[0].EventUUID
+		w.awaitEvent(dead, "dead_letter")
+		duplicate := w.events("&duplicate=true")[0].EventUUID
 		w.unchanged(func() {
-			for _, uuid := range []string{alone, repeat} {
+			for _, uuid := range []string{alone, duplicate} {
 				w.replay(uuid, object{"force": true}).refused(w, http.StatusConflict, apperr.CodeNothingToReplay)
 				require.Equal(w.t, []string{"body.subscription_ids[0] exists"},
 					w.replay(uuid, object{"subscription_ids": []string{sub.ID}}).violations(w))
@@ -141,7 +141,7 @@ func TestReplayWhilePaused(t *testing.T) {
 		sub := w.subscribe(sink.url, object{"retry_schedule_seconds": []float64{}})
 		w.connectGitHub("acme")
 		uuid := w.fresh("acme", github(issueOpened))
-		w.settles(uuid, "dead_letter")
+		w.awaitEvent(uuid, "dead_letter")
 		w.patchSubscription(sub.ID, object{"enabled": false})
 		w.replay(uuid, object{}).want(w, http.StatusAccepted)
 		d := w.event(uuid).delivery(w, sub.ID)
@@ -149,6 +149,6 @@ func TestReplayWhilePaused(t *testing.T) {
 		require.Equal(w.t, 2, d.Generation)
 		w.patchSubscription(sub.ID, object{"enabled": true})
 		sink.wait(w.t, 2)
-		w.settles(uuid, "forwarded")
+		w.awaitEvent(uuid, "forwarded")
 	})
 }

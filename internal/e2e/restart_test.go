@@ -28,21 +28,21 @@ func TestRestartGoesOn(t *testing.T) {
 		w.connectGitHub("acme")
 		m := github(issueOpened)
 		uuid := w.fresh("acme", m)
-		d := w.becomes(uuid, sub.ID, "retry_wait")
+		d := w.awaitDelivery(uuid, sub.ID, "retry_wait")
 		w.stop()
 
 		w.start()
 		require.Equal(w.t, *d.NextAttemptAt, *w.event(uuid).delivery(w, sub.ID).NextAttemptAt)
-		w.repeated("acme", m, uuid)
-		w.nextTry(uuid, sub.ID, sink, 2)
-		w.becomes(uuid, sub.ID, "succeeded")
+		w.expectDuplicate("acme", m, uuid)
+		w.nextAttempt(uuid, sub.ID, sink, 2)
+		w.awaitDelivery(uuid, sub.ID, "succeeded")
 		require.Equal(w.t, "held", w.event(uuid).delivery(w, later.ID).Status)
 		w.stop()
 
 		w.start()
 		w.patchSubscription(later.ID, object{"enabled": true})
 		paused.wait(w.t, 1)
-		require.Equal(w.t, 2, w.settles(uuid, "forwarded").delivery(w, sub.ID).AttemptCount)
+		require.Equal(w.t, 2, w.awaitEvent(uuid, "forwarded").delivery(w, sub.ID).AttemptCount)
 		require.Equal(w.t, 2, sink.count())
 	})
 }
@@ -96,7 +96,7 @@ func TestStopInOrder(t *testing.T) {
 		w.start()
 		sink.wait(w.t, 4)
 		for _, uuid := range append(waiting, first) {
-			require.Equal(w.t, 1, w.settles(uuid, "forwarded").AttemptCount)
+			require.Equal(w.t, 1, w.awaitEvent(uuid, "forwarded").AttemptCount)
 		}
 		require.Equal(w.t, 4, sink.count())
 	}, func(c *config.Config) { c.DeliveryConcurrencyPerSubscription = 1 })
@@ -111,7 +111,7 @@ func TestTargetTurnedPrivate(t *testing.T) {
 		sub := w.subscribe(sink.url, object{"retry_schedule_seconds": []float64{60, 60, 60}})
 		w.connectGitHub("acme")
 		uuid := w.fresh("acme", github(issueOpened))
-		due := *w.becomes(uuid, sub.ID, "retry_wait").NextAttemptAt
+		due := *w.awaitDelivery(uuid, sub.ID, "retry_wait").NextAttemptAt
 		w.stop()
 
 		w.cfg.Dev = false // which no longer lets requests reach this machine

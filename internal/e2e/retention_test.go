@@ -51,12 +51,12 @@ func TestRetention(t *testing.T) {
 		w.connectGitHub("acme")
 		m := github(issueOpened)
 		uuid := w.fresh("acme", m)
-		e := w.settles(uuid, "forwarded")
+		e := w.awaitEvent(uuid, "forwarded")
 		require.Equal(w.t, e.ReceivedAt.Add(30*day), *e.PayloadExpiresAt)
 		require.Equal(w.t, e.ReceivedAt.Add(90*day), e.ExpiresAt)
-		w.repeated("acme", m, uuid)
+		w.expectDuplicate("acme", m, uuid)
 		failed := w.fresh("acme", github(`{"action":"closed"}`))
-		w.becomes(failed, sub.ID, "retry_wait")
+		w.awaitDelivery(failed, sub.ID, "retry_wait")
 		w.patchSubscription(sub.ID, object{"enabled": false})
 		require.Equal(w.t, "held", w.event(failed).delivery(w, sub.ID).Status)
 
@@ -71,7 +71,7 @@ func TestRetention(t *testing.T) {
 		require.Equal(w.t, "dead_letter", w.event(failed).Status)
 		w.clk.Advance(day) // PostgreSQL's partition ends with its day
 		w.minutes("payloads deleted", func() bool { return w.countRows("SELECT COUNT(*) FROM webhook_event_payloads") == 0 })
-		w.repeated("acme", m, uuid)
+		w.expectDuplicate("acme", m, uuid)
 		w.expunge(uuid).want(w, http.StatusNoContent)
 
 		w.clk.Advance(59 * day)
@@ -89,14 +89,14 @@ func TestRetention(t *testing.T) {
 }
 
 // A delivery that waits for its next attempt when the payload expires gets none, and says why.
-func TestPayloadExpiresBetweenTries(t *testing.T) {
+func TestPayloadExpiresBetweenAttempts(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		sink := newReceiver(w.t, status(http.StatusServiceUnavailable))
 		sub := w.subscribe(sink.url, object{"retry_schedule_seconds": []float64{604800, 604800}})
 		w.connectGitHub("acme")
 		uuid := w.fresh("acme", github(issueOpened))
-		w.becomes(uuid, sub.ID, "retry_wait")
+		w.awaitDelivery(uuid, sub.ID, "retry_wait")
 		w.clk.Advance(2 * day)
 		require.Equal(w.t, "payload_expired", w.dies(uuid, sub.ID))
 		require.Equal(w.t, 1, sink.count())

@@ -12,11 +12,11 @@ import (
 	"sallyport/internal/platform/testkit/await"
 )
 
-// nextTry waits until the delivery waits for its next attempt, moves the clock to that time, waits for request n at the
-// receiver, and returns when the attempt was due.
-func (w *world) nextTry(uuid, subscriptionID string, sink *receiver, n int) time.Time {
+// nextAttempt waits until the delivery waits for its next attempt, moves the clock to that time, waits for request n at
+// the receiver, and returns when the attempt was due.
+func (w *world) nextAttempt(uuid, subscriptionID string, sink *receiver, n int) time.Time {
 	w.t.Helper()
-	due := *w.becomes(uuid, subscriptionID, "retry_wait").NextAttemptAt
+	due := *w.awaitDelivery(uuid, subscriptionID, "retry_wait").NextAttemptAt
 	w.clk.Advance(due.Sub(w.clk.Now()))
 	w.ticking("the next try", func() bool { return sink.count() >= n })
 	return due
@@ -44,16 +44,16 @@ func TestRetriesUntilDead(t *testing.T) {
 		jitter := map[time.Duration]bool{}
 		var due []time.Time
 		for n, wait := range schedule {
-			e := w.settles(uuid, "failed")
+			e := w.awaitEvent(uuid, "failed")
 			require.Equal(w.t, n+1, e.AttemptCount)
 			d := e.delivery(w, sub.ID)
 			planned := d.NextAttemptAt.Sub(d.LastError.At)
 			within(w, wait, planned)
 			jitter[planned*100/wait] = true
-			due = append(due, w.nextTry(uuid, sub.ID, sink, n+2))
+			due = append(due, w.nextAttempt(uuid, sub.ID, sink, n+2))
 		}
 		require.Greater(w.t, len(jitter), 1, "every wait is as far off the schedule as the others")
-		e := w.settles(uuid, "dead_letter")
+		e := w.awaitEvent(uuid, "dead_letter")
 		d := e.delivery(w, sub.ID)
 		require.Equal(w.t, "dead", d.Status)
 		require.Equal(w.t, 9, d.AttemptCount)
@@ -90,7 +90,7 @@ func TestNoRetries(t *testing.T) {
 		w.subscribe(sink.url, object{"retry_schedule_seconds": []float64{}})
 		w.connectGitHub("acme")
 		uuid := w.fresh("acme", github(issueOpened))
-		require.Equal(w.t, 1, w.settles(uuid, "dead_letter").AttemptCount)
+		require.Equal(w.t, 1, w.awaitEvent(uuid, "dead_letter").AttemptCount)
 		require.Equal(w.t, "false", sink.all()[0].header.Get("Sallyport-Will-Retry"))
 	})
 }
@@ -125,7 +125,7 @@ func TestRetryAfter(t *testing.T) {
 				})
 				sub := w.subscribe(sink.url, object{"retry_schedule_seconds": []float64{c.schedule}})
 				uuid := w.fresh("acme", github(issueOpened))
-				d := w.becomes(uuid, sub.ID, "retry_wait")
+				d := w.awaitDelivery(uuid, sub.ID, "retry_wait")
 				wait := d.NextAttemptAt.Sub(d.LastError.At)
 				if c.want == 0 {
 					within(w, time.Duration(c.schedule*float64(time.Second)), wait)
@@ -147,7 +147,7 @@ func TestGoneDisables(t *testing.T) {
 		sub := w.subscribe(sink.url)
 		w.connectGitHub("acme")
 		first := w.fresh("acme", github(issueOpened))
-		e := w.settles(first, "dead_letter")
+		e := w.awaitEvent(first, "dead_letter")
 		require.Equal(w.t, "gone", e.LastError.Code)
 		require.Equal(w.t, 1, e.AttemptCount)
 		var now subscription
@@ -162,7 +162,7 @@ func TestGoneDisables(t *testing.T) {
 		require.Equal(w.t, "received", w.event(second).Status)
 		require.Nil(w.t, w.patchSubscription(sub.ID, object{"enabled": true}).DisabledReason)
 		w.ticking("the held delivery", func() bool { return sink.count() == 2 })
-		w.settles(second, "forwarded")
+		w.awaitEvent(second, "forwarded")
 		require.Equal(w.t, "dead_letter", w.event(first).Status)
 	})
 }
@@ -181,9 +181,9 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 		w.connectGitHub("acme")
 		uuid := w.fresh("acme", github(issueOpened))
 		for n := 2; n <= 4; n++ {
-			w.nextTry(uuid, sub.ID, sink, n)
+			w.nextAttempt(uuid, sub.ID, sink, n)
 		}
-		w.settles(uuid, "dead_letter")
+		w.awaitEvent(uuid, "dead_letter")
 		for _, a := range w.attempts(uuid) {
 			require.Equal(w.t, "redirect_refused", a.Error.Code)
 		}
@@ -247,7 +247,7 @@ func TestResponseIsCapped(t *testing.T) {
 				})
 				sub := w.subscribe(sink.url)
 				uuid := w.fresh("acme", github(issueOpened))
-				w.becomes(uuid, sub.ID, "succeeded")
+				w.awaitDelivery(uuid, sub.ID, "succeeded")
 				a := w.attempts(uuid)[0]
 				require.Equal(w.t, c.shown, a.Response.Body)
 				require.Equal(w.t, c.encoding, a.Response.BodyEncoding)

@@ -53,13 +53,13 @@ func TestRevocationReachesEveryNode(t *testing.T) {
 			email := string(rune('a'+i)) + "@example.test"
 			user := w.newcomer(email)
 			binding := here.give(user, role, object{"environment_id": w.env})
-			somebody := byToken(there.login(email, w.password), w.env)
-			there.call(somebody, http.MethodGet, "/webhook-events", nil).want(w, http.StatusOK)
-			s := there.stream(somebody, "")
+			token := byToken(there.login(email, w.password), w.env)
+			there.call(token, http.MethodGet, "/webhook-events", nil).want(w, http.StatusOK)
+			s := there.stream(token, "")
 			c.end(user, binding.ID)
 			at := w.clk.Now()
 			for _, node := range []*world{there, here} {
-				e := node.call(somebody, http.MethodGet, "/webhook-events", nil).refused(node, c.status, c.code)
+				e := node.call(token, http.MethodGet, "/webhook-events", nil).refused(node, c.status, c.code)
 				require.NotEmpty(w.t, e.Error.Message, c.name)
 			}
 			event, reason := s.ends()

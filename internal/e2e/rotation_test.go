@@ -38,7 +38,7 @@ func TestRotationOfASigningSecret(t *testing.T) {
 		uuid := w.fresh(conn.pathToken(), github(issueOpened))
 		got := sink.wait(w.t, 1)
 		require.True(w.t, verifies(w, older, got[0]))
-		w.settles(uuid, "forwarded")
+		w.awaitEvent(uuid, "forwarded")
 
 		w.call(w.dev(), http.MethodPatch, item, object{"signing_secret": newer, "secret_grace_seconds": 600}).want(w,
 			http.StatusOK).into(w, &read)

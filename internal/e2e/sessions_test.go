@@ -21,7 +21,7 @@ func byCookie(cookie string) credentials {
 	}
 }
 
-func accessToken(w *world, a answer) string {
+func accessToken(w *world, a response) string {
 	w.t.Helper()
 	var s struct {
 		AccessToken string `json:"access_token"`
@@ -150,7 +150,7 @@ func TestEventsDuringGuessing(t *testing.T) {
 			}()
 		}
 		for n := range 20 {
-			w.settles(w.fresh(conn.pathToken(), github(fmt.Sprintf(`{"action":"opened","number":%d}`, n))), "forwarded")
+			w.awaitEvent(w.fresh(conn.pathToken(), github(fmt.Sprintf(`{"action":"opened","number":%d}`, n))), "forwarded")
 		}
 		for range 8 {
 			await.Value(w.t, "the end of a guesser", done)

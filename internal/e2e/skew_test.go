@@ -25,7 +25,7 @@ func TestNodesWithSkewedClocks(t *testing.T) {
 			n.cfg, n.shared, n.clk = w.cfg, w.shared, clock.NewManual(w.clk.Now().Add(own))
 			n.ahead.Store(int64(-own))
 			n.start()
-			me := func(at *world, token string) answer {
+			me := func(at *world, token string) response {
 				return at.call(byToken(token, ""), http.MethodGet, "/team/me", nil)
 			}
 			here, there := w.login(w.email, w.password), n.login(w.email, w.password)
@@ -33,7 +33,7 @@ func TestNodesWithSkewedClocks(t *testing.T) {
 				me(at, here).want(at, http.StatusOK)
 				me(at, there).want(at, http.StatusOK)
 			}
-			list := func(at *world) answer { return at.call(w.dev(), http.MethodGet, "/connections", nil) }
+			list := func(at *world) response { return at.call(w.dev(), http.MethodGet, "/connections", nil) }
 			list(n).want(n, http.StatusOK)
 			list(w).want(w, http.StatusOK)
 			list(n).refused(n, http.StatusTooManyRequests, apperr.CodeRateLimited)

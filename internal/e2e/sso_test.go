@@ -159,11 +159,11 @@ func TestSignInByIdentityProvider(t *testing.T) {
 		require.Equal(w.t, []string{"sso"}, me.Session.Methods)
 
 		for _, to := range []string{"//example.test", "https://example.test", `/\example.test`, "/a/../b"} {
-			a := w.call(nobody, http.MethodGet, "/team/sso/"+provider+"/start?return_to="+url.QueryEscape(to), nil)
+			a := w.call(anonymous, http.MethodGet, "/team/sso/"+provider+"/start?return_to="+url.QueryEscape(to), nil)
 			require.Equal(w.t, []string{"query.return_to path"}, a.violations(w), to)
 		}
-		w.call(nobody, http.MethodGet, "/team/sso/sso_00000000000000000000000000/start", nil).refused(w, http.StatusNotFound,
-			apperr.CodeNotFound)
+		w.call(anonymous, http.MethodGet, "/team/sso/sso_00000000000000000000000000/start", nil).refused(w,
+			http.StatusNotFound, apperr.CodeNotFound)
 		for _, secret := range []string{idp.ClientSecret, cookies[0].Value, "an access token"} {
 			require.NotContains(w.t, w.logs.String(), secret)
 		}

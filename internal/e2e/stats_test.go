@@ -47,9 +47,9 @@ func TestSubscriptionStats(t *testing.T) {
 			http.StatusServiceUnavailable))
 		sub := w.subscribe(sink.url, object{"retry_schedule_seconds": []float64{3600}})
 		w.connectGitHub("acme")
-		w.settles(w.fresh("acme", github(issueOpened)), "forwarded")
+		w.awaitEvent(w.fresh("acme", github(issueOpened)), "forwarded")
 		second := w.fresh("acme", github(`{"action":"closed"}`))
-		w.becomes(second, sub.ID, "retry_wait")
+		w.awaitDelivery(second, sub.ID, "retry_wait")
 		s := w.stats(sub.ID, "")
 		require.Len(w.t, s.Buckets, 25)
 		require.Equal(w.t, []int{1, 1, 0}, []int{s.Total.Attempts.Succeeded, s.Total.Attempts.Failed,
@@ -61,7 +61,7 @@ func TestSubscriptionStats(t *testing.T) {
 
 		w.minutes("the second try", func() bool { return w.event(second).Status == "forwarded" })
 		third := w.fresh("acme", github(`{"action":"reopened"}`))
-		w.becomes(third, sub.ID, "retry_wait")
+		w.awaitDelivery(third, sub.ID, "retry_wait")
 		w.minutes("the third event's end", func() bool { return w.event(third).Status == "dead_letter" })
 		w.patchSubscription(sub.ID, object{"enabled": false})
 		held := w.fresh("acme", github(`{"action":"edited"}`))

@@ -36,13 +36,13 @@ func TestStreamTickets(t *testing.T) {
 		}
 		for _, c := range []credentials{w.dev(), w.user(w.env)} {
 			text := ticket(c, "?event_type=push")
-			s := w.stream(nobody, "?ticket="+text)
+			s := w.stream(anonymous, "?ticket="+text)
 			w.fresh("acme", github(issueOpened))
 			uuid := w.fresh("acme", githubAs(githubSecret, "push", id.NewUUID(), `{"ref":"x","id":"`+text+`"}`))
 			require.Equal(w.t, []string{uuid}, s.waits(1))
-			refused(nobody, "?ticket="+text)
+			refused(anonymous, "?ticket="+text)
 			s.quit()
-			again := w.stream(nobody, "?ticket="+ticket(c, "?event_type=push")+"&last_event_id="+s.lastID())
+			again := w.stream(anonymous, "?ticket="+ticket(c, "?event_type=push")+"&last_event_id="+s.lastID())
 			missed := w.fresh("acme", githubAs(githubSecret, "push", id.NewUUID(), `{"ref":"y","id":"`+text+`"}`))
 			require.Equal(w.t, []string{missed}, again.waits(1))
 			require.NotContains(w.t, w.logs.String(), text)
@@ -50,19 +50,19 @@ func TestStreamTickets(t *testing.T) {
 		late := ticket(w.dev(), "")
 		w.clk.Advance(time.Minute)
 		for _, bad := range []string{late, canary, "tkt_" + strings.Repeat("0", 26)} {
-			refused(nobody, "?ticket="+bad)
+			refused(anonymous, "?ticket="+bad)
 		}
 		w.call(w.dev(), http.MethodGet, streamPath+"?ticket="+ticket(w.dev(), ""), nil).refused(w, http.StatusBadRequest,
 			apperr.CodeAmbiguousCredentials)
-		w.call(nobody, http.MethodGet, streamPath+"?ticket="+ticket(w.dev(), "")+"&ticket=x", nil).refused(w,
+		w.call(anonymous, http.MethodGet, streamPath+"?ticket="+ticket(w.dev(), "")+"&ticket=x", nil).refused(w,
 			http.StatusBadRequest, apperr.CodeAmbiguousCredentials)
 		elsewhere := func(h http.Header) { h.Set("Environment-Id", w.environment("production")) }
 		w.call(elsewhere, http.MethodGet, streamPath+"?ticket="+ticket(w.dev(), ""), nil).refused(w, http.StatusNotFound,
 			apperr.CodeNotFound)
-		w.call(nobody, http.MethodGet, "/webhook-events?ticket="+ticket(w.dev(), ""), nil).refused(w, http.StatusUnauthorized,
-			apperr.CodeUnauthorized)
+		w.call(anonymous, http.MethodGet, "/webhook-events?ticket="+ticket(w.dev(), ""), nil).refused(w,
+			http.StatusUnauthorized, apperr.CodeUnauthorized)
 		require.Equal(w.t, []string{"query.provider ticket", "query.status ticket"},
-			w.call(nobody, http.MethodGet, streamPath+"?status=failed&provider=github&ticket="+ticket(w.dev(), ""),
+			w.call(anonymous, http.MethodGet, streamPath+"?status=failed&provider=github&ticket="+ticket(w.dev(), ""),
 				nil).violations(w))
 		require.Equal(w.t, []string{"query.event_type[0] pattern"}, w.call(w.dev(), http.MethodPost,
 			"/webhook-events/stream-ticket?event_type=a*", nil).violations(w))
@@ -71,7 +71,7 @@ func TestStreamTickets(t *testing.T) {
 		k := w.newKey(w.env, allow("events"))
 		lost := ticket(byKey(k.Key), "")
 		w.call(w.user(""), http.MethodPost, "/api-keys/"+k.ID+"/revoke", nil).want(w, http.StatusOK)
-		refused(nobody, "?ticket="+lost)
+		refused(anonymous, "?ticket="+lost)
 	})
 }
 
@@ -100,7 +100,7 @@ func TestStreamEndsWithItsCredential(t *testing.T) {
 		for _, through := range []string{"header", "ticket"} {
 			open := func(c credentials) *stream {
 				if through == "ticket" {
-					return w.stream(nobody, ticket(c))
+					return w.stream(anonymous, ticket(c))
 				}
 				return w.stream(c, "")
 			}

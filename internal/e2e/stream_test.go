@@ -21,7 +21,7 @@ import (
 )
 
 // A reader sees an event's whole way: its receipt, each attempt once, and its final state.
-func TestStreamTellsTheWayOfAnEvent(t *testing.T) {
+func TestStreamShowsEveryStepOfAnEvent(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		sink := newReceiver(w.t, statuses(http.StatusServiceUnavailable, http.StatusOK))
@@ -34,7 +34,7 @@ func TestStreamTellsTheWayOfAnEvent(t *testing.T) {
 			list := s.of("webhook_event.updated")
 			return len(list) > 0 && list[len(list)-1]["status"] == "failed"
 		})
-		w.nextTry(uuid, sub.ID, sink, 2)
+		w.nextAttempt(uuid, sub.ID, sink, 2)
 		w.ticking("the event to be forwarded", func() bool {
 			list := s.of("webhook_event.updated")
 			return list[len(list)-1]["status"] == "forwarded"
@@ -47,12 +47,12 @@ func TestStreamTellsTheWayOfAnEvent(t *testing.T) {
 		w.call(w.dev(), http.MethodGet, "/webhook-events?limit=1", nil).into(w, &[]*object{&shown})
 		updates := s.of("webhook_event.updated")
 		require.Equal(w.t, shown, updates[len(updates)-1], "as the list shows it")
-		tries := s.of("webhook_attempt.completed")
-		require.Len(w.t, tries, 2)
-		require.Equal(w.t, []any{"failed", "succeeded"}, []any{tries[0]["outcome"], tries[1]["outcome"]})
+		messages := s.of("webhook_attempt.completed")
+		require.Len(w.t, messages, 2)
+		require.Equal(w.t, []any{"failed", "succeeded"}, []any{messages[0]["outcome"], messages[1]["outcome"]})
 		var attempts []object
 		w.call(w.dev(), http.MethodGet, "/webhook-events/"+uuid+"/attempts?order=asc", nil).into(w, &attempts)
-		for i, o := range tries {
+		for i, o := range messages {
 			require.Equal(w.t, attempts[i]["id"], o["id"])
 			require.NotContains(w.t, o, "request")
 			require.NotContains(w.t, o, "response")
@@ -114,7 +114,7 @@ func TestStreamFilters(t *testing.T) {
 		w.fresh("acme", githubAs(githubSecret, "push", id.NewUUID(), `{"ref":"x"}`))
 		m := githubAs(githubSecret, "issues", key, issueOpened)
 		uuid := w.fresh("acme", m)
-		w.repeated("acme", m, uuid)
+		w.expectDuplicate("acme", m, uuid)
 		last := w.fresh("acme", github(issueOpened))
 		require.Equal(w.t, []string{uuid, last}, own.waits(2))
 		require.Equal(w.t, []string{uuid}, searched.waits(1))

@@ -63,9 +63,9 @@ func place(v any, names []string) any {
 func TestQueriesAreTakenAsSent(t *testing.T) {
 	t.Parallel()
 	eachPopulated(t, func(w *world, f fixtures) {
-		tried := 0
+		attempted := 0
 		for _, s := range w.samples(f) {
-			get := func(query string) answer {
+			get := func(query string) response {
 				return w.call(w.user(w.env), s.op.Method, s.url("", "")+"?"+query, bodyOf(s))
 			}
 			w.unchanged(func() {
@@ -77,13 +77,13 @@ func TestQueriesAreTakenAsSent(t *testing.T) {
 						continue // a credential, which is refused together with another
 					}
 					for _, query := range unmeant(p) {
-						tried++
+						attempted++
 						w.at(get(query), "query."+p.name)
 					}
 				}
 			})
 		}
-		require.Greater(w.t, tried, 400)
+		require.Greater(w.t, attempted, 400)
 	})
 }
 
@@ -101,28 +101,29 @@ func TestNullIsTakenWhereDocumented(t *testing.T) {
 			names, _ := bodySchema(s)
 			all, _ := properties(names, nil)
 			w.unchanged(func() {
-				require.Contains(w.t, w.try(w.user(w.env), s, raw("null")).violations(w), "body not_null")
+				require.Contains(w.t, w.callSample(w.user(w.env), s, raw("null")).violations(w), "body not_null")
 				for _, p := range all {
 					body := changed(w, s.body, p.path, nil, false)
 					if published().schema(w.t, p.names...).Validate(nil) == nil {
 						taken = append(taken, func() {
-							require.NotContains(w.t, string(w.try(w.user(w.env), s, body).body), "not_null", "%s %s", s.op.ID, p.location())
+							require.NotContains(w.t, string(w.callSample(w.user(w.env), s, body).body), "not_null", "%s %s", s.op.ID,
+								p.location())
 						})
 						continue
 					}
 					refused++
-					require.Contains(w.t, w.try(w.user(w.env), s, body).violations(w), p.location()+" not_null", s.op.ID)
+					require.Contains(w.t, w.callSample(w.user(w.env), s, body).violations(w), p.location()+" not_null", s.op.ID)
 					if at(published().root, append(slices.Clone(p.names), "type")...) == "array" {
 						body := changed(w, s.body, p.path, []any{nil}, false)
-						require.Contains(w.t, w.try(w.user(w.env), s, body).violations(w), p.location()+"[0] not_null", s.op.ID)
+						require.Contains(w.t, w.callSample(w.user(w.env), s, body).violations(w), p.location()+"[0] not_null", s.op.ID)
 					}
 				}
 			})
 		}
 		require.Greater(w.t, refused, 30)
 		require.Greater(w.t, len(taken), 10)
-		for _, try := range taken {
-			try()
+		for _, call := range taken {
+			call()
 		}
 	})
 }
@@ -144,7 +145,7 @@ func TestBodiesAreTakenAsSent(t *testing.T) {
 					member, err := json.Marshal(object{name: value})
 					require.NoError(w.t, err)
 					twice := strings.TrimSuffix(string(good), "}") + "," + string(member[1:])
-					require.Contains(w.t, w.try(w.user(w.env), s, raw(twice)).violations(w), "body."+name+" duplicate", s.op.ID)
+					require.Contains(w.t, w.callSample(w.user(w.env), s, raw(twice)).violations(w), "body."+name+" duplicate", s.op.ID)
 					doubled++
 					if _, ok := value.(string); !ok {
 						continue
@@ -153,12 +154,12 @@ func TestBodiesAreTakenAsSent(t *testing.T) {
 						replacement := strings.Replace(string(good), string(member[1:len(member)-1]), fmt.Sprintf(`%q:"%s"`, name, odd),
 							1)
 						require.NotEqual(w.t, string(good), replacement)
-						require.Contains(w.t, w.try(w.user(w.env), s, raw(replacement)).violations(w), "body."+name+" text", "%s %q",
-							s.op.ID, odd)
+						require.Contains(w.t, w.callSample(w.user(w.env), s, raw(replacement)).violations(w), "body."+name+" text",
+							"%s %q", s.op.ID, odd)
 						replaced++
 					}
 				}
-				w.at(w.try(w.user(w.env), s, raw(string(good)+"{}")), "body")
+				w.at(w.callSample(w.user(w.env), s, raw(string(good)+"{}")), "body")
 			})
 		}
 		require.Greater(w.t, doubled, 10)
@@ -179,18 +180,18 @@ func TestEveryOperationChallenges(t *testing.T) {
 			if s.op.Public {
 				continue
 			}
-			for want, c := range map[string]credentials{plain: nobody, plain + `, error="invalid_token"`: byToken(canary,
+			for want, c := range map[string]credentials{plain: anonymous, plain + `, error="invalid_token"`: byToken(canary,
 				w.env)} {
-				a := w.try(c, s)
+				a := w.callSample(c, s)
 				a.refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
 				require.Equal(w.t, []string{want}, a.header.Values("WWW-Authenticate"), s.op.ID)
 			}
-			require.Equal(w.t, plain, w.try(byKey(canary), s).want(w, http.StatusUnauthorized).header.Get("WWW-Authenticate"),
-				s.op.ID)
+			require.Equal(w.t, plain, w.callSample(byKey(canary), s).want(w, http.StatusUnauthorized).header.Get(
+				"WWW-Authenticate"), s.op.ID)
 		}
-		a := w.call(nobody, http.MethodPost, "/team/login", object{"email": w.email, "password": canary})
+		a := w.call(anonymous, http.MethodPost, "/team/login", object{"email": w.email, "password": canary})
 		require.Equal(w.t, plain, a.want(w, http.StatusUnauthorized).header.Get("WWW-Authenticate"))
-		unsigned := w.call(nobody, http.MethodPost, "/webhook/"+f.connection().pathToken(), object{}).want(w,
+		unsigned := w.call(anonymous, http.MethodPost, "/webhook/"+f.connection().pathToken(), object{}).want(w,
 			http.StatusUnauthorized)
 		require.Empty(w.t, unsigned.header.Values("WWW-Authenticate"))
 	})
@@ -215,7 +216,7 @@ func TestTargetsThatAreNoPath(t *testing.T) {
 }
 
 // line makes a request by its line.
-func (w *world) line(host, line string) answer {
+func (w *world) line(host, line string) response {
 	w.t.Helper()
 	var d net.Dialer
 	c, err := d.DialContext(w.t.Context(), "tcp", host)
@@ -229,7 +230,7 @@ func (w *world) line(host, line string) answer {
 	require.NoError(w.t, err)
 	require.NoError(w.t, resp.Body.Close())
 	require.NoError(w.t, c.Close())
-	a := answer{method: method, path: target, status: resp.StatusCode, header: resp.Header, body: body}
+	a := response{method: method, path: target, status: resp.StatusCode, header: resp.Header, body: body}
 	w.conforms(a)
 	return a
 }

@@ -117,12 +117,12 @@ func TestTrialOfAStoredEvent(t *testing.T) {
 		require.Zero(w.t, e.AttemptCount)
 		require.Empty(w.t, w.attempts(uuid))
 
-		repeat := w.deliver(conn.pathToken(), githubAs(githubSecret, "issues", w.event(uuid).IdempotencyKey, issueOpened))
-		require.True(w.t, repeat.Duplicate)
-		repeated := w.events("&duplicate=true")
-		require.Len(w.t, repeated, 1)
+		duplicate := w.deliver(conn.pathToken(), githubAs(githubSecret, "issues", w.event(uuid).IdempotencyKey, issueOpened))
+		require.True(w.t, duplicate.Duplicate)
+		duplicates := w.events("&duplicate=true")
+		require.Len(w.t, duplicates, 1)
 		a := w.call(w.dev(), http.MethodPost, "/webhook-subscriptions/"+sub.ID+"/test",
-			object{"event_uuid": repeated[0].EventUUID}).
+			object{"event_uuid": duplicates[0].EventUUID}).
 			want(w, http.StatusUnprocessableEntity)
 		require.Contains(w.t, string(a.body), "body.event_uuid")
 	})
@@ -205,7 +205,7 @@ func TestExplanation(t *testing.T) {
 		generic := sub(object{"provider_config_key": "generic-hmac"})
 		types := sub(object{"event_types": []string{"push"}})
 		uuid := w.fresh(conn.pathToken(), github(issueOpened))
-		w.settles(uuid, "forwarded")
+		w.awaitEvent(uuid, "forwarded")
 		w.clk.Advance(time.Minute)
 		late := sub(nil)
 
@@ -238,11 +238,11 @@ func TestExplanation(t *testing.T) {
 			late:      {late, true, nil, text("*"), true, nil, true, true},
 		}, explain(uuid))
 
-		repeat := w.deliver(conn.pathToken(), githubAs(githubSecret, "issues", w.event(uuid).IdempotencyKey, issueOpened))
-		require.True(w.t, repeat.Duplicate)
-		repeated := w.events("&duplicate=true")
-		require.Len(w.t, repeated, 1)
-		for _, r := range explain(repeated[0].EventUUID) {
+		duplicate := w.deliver(conn.pathToken(), githubAs(githubSecret, "issues", w.event(uuid).IdempotencyKey, issueOpened))
+		require.True(w.t, duplicate.Duplicate)
+		duplicates := w.events("&duplicate=true")
+		require.Len(w.t, duplicates, 1)
+		for _, r := range explain(duplicates[0].EventUUID) {
 			require.Equal(w.t, "duplicate", *r.FailedCondition)
 			require.False(w.t, r.Matches)
 		}

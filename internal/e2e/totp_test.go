@@ -46,7 +46,7 @@ func TestAuthenticatorApp(t *testing.T) {
 		var made struct {
 			RecoveryCodes []string `json:"recovery_codes"`
 		}
-		confirm := func(code string) answer {
+		confirm := func(code string) response {
 			return w.call(w.user(""), http.MethodPost, "/team/me/totp/confirm", object{"code": code})
 		}
 		require.Equal(w.t, []string{"body.code current"}, confirm("no-code-at-all").violations(w))
@@ -56,16 +56,16 @@ func TestAuthenticatorApp(t *testing.T) {
 		require.Len(w.t, made.RecoveryCodes, 10)
 		confirm(w.totp(secret, 1)).refused(w, http.StatusConflict, apperr.CodeTOTPActive)
 
-		login := func(code string) answer {
+		login := func(code string) response {
 			body := object{"email": w.email, "password": w.password}
 			if code != "" {
 				body["totp"] = code
 			}
-			return w.call(nobody, http.MethodPost, "/team/login", body)
+			return w.call(anonymous, http.MethodPost, "/team/login", body)
 		}
 		login("").refused(w, http.StatusUnauthorized, apperr.CodeTOTPRequired)
 		login(w.totp(secret, 0)).refused(w, http.StatusUnauthorized, apperr.CodeTOTPInvalid)
-		w.call(nobody, http.MethodPost, "/team/login", object{"email": w.email, "password": "not the password",
+		w.call(anonymous, http.MethodPost, "/team/login", object{"email": w.email, "password": "not the password",
 			"totp": w.totp(secret, 1)}).
 			refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
 		w.clk.Advance(30 * time.Second)
@@ -91,7 +91,7 @@ func TestAuthenticatorApp(t *testing.T) {
 		require.Equal(w.t, "on", state.State)
 		require.Equal(w.t, 9, state.RecoveryCodesLeft)
 
-		remove := func(password, code string) answer {
+		remove := func(password, code string) response {
 			return w.call(w.user(""), http.MethodPost, "/team/me/totp/remove", object{"password": password, "code": code})
 		}
 		require.Equal(w.t, []string{"body.password current"}, remove("not the password", w.totp(secret, 1)).violations(w))
