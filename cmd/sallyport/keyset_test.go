@@ -349,6 +349,35 @@ func TestResealDamaged(t *testing.T) {
 	})
 }
 
+// A start never replaces a lost keyset: nothing that is sealed in the database could be opened with another one. It
+// names the file to restore and writes none.
+func TestLostKeysetIsNotReplaced(t *testing.T) {
+	t.Parallel()
+	for name, flags := range map[string][]string{"serve": nil, "serve --dev": {"--dev"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			each(t, func(t *testing.T, in installation) {
+				file := filepath.Join(in.dir, "keyset.json")
+				if flags == nil && in.url != "" {
+					in.do(t, "keyset", "create")
+				}
+				in.serve(t, clock.System(), flags...).stop()
+				kept := filepath.Join(t.TempDir(), "keyset.json")
+				require.NoError(t, os.Rename(file, kept))
+
+				r := in.run(t, append([]string{"serve"}, flags...)...)
+				require.Equal(t, exitFailed, r.code)
+				require.Contains(t, r.stderr, "the keyset "+file+" is missing; restore it from its copy")
+				require.NotContains(t, r.stderr, "keyset create")
+				require.NoFileExists(t, file)
+
+				require.NoError(t, os.Rename(kept, file))
+				in.serve(t, clock.System(), flags...).stop()
+			})
+		})
+	}
+}
+
 // Making a keyset never replaces one, and the file is its owner's alone. A keyset in a variable is changed by no
 // command.
 func TestKeysetFile(t *testing.T) {

@@ -62,9 +62,6 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.node = a.lock.Node
-	if err = ensureKeyset(a.cfg); err != nil {
-		return nil, err
-	}
 	if a.db, err = db.Open(ctx, a.cfg.DatabaseURL.Reveal(), a.cfg.Data); err != nil {
 		return nil, err
 	}
@@ -73,6 +70,9 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	}
 	a.clock = db.NewClock(a.db, o.Clock, o.ClockOffset)
 	if err = a.clock.Sync(ctx); err != nil {
+		return nil, err
+	}
+	if err = ensureKeyset(ctx, a.cfg, a.db); err != nil {
 		return nil, err
 	}
 	declared := Declared()

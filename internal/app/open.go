@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 
@@ -35,14 +36,28 @@ func openKeyset(cfg *config.Config, clk clock.Clock, log *slog.Logger,
 	return box, nil
 }
 
-// ensureKeyset makes the keyset of the embedded default on its first start. Elsewhere the operator makes it, because
-// every node needs the same one.
-func ensureKeyset(cfg *config.Config) error {
-	if cfg.Keyset != "" || !cfg.SQLite() && !cfg.Dev {
+// ensureKeyset creates the keyset of a new database on SQLite or in development mode. Elsewhere the operator creates
+// it, because every node needs the same one. In a database with an installation values are sealed, which no new keyset
+// could open: then a missing file is an error, and no file is written.
+func ensureKeyset(ctx context.Context, cfg *config.Config, d *db.DB) error {
+	if cfg.Keyset != "" {
+		return nil
+	}
+	if _, err := os.Stat(cfg.KeysetFile); !errors.Is(err, fs.ErrNotExist) {
+		return nil // openKeyset reports a file that cannot be read
+	}
+	_, sealed, err := db.ReadInstallation(ctx, d.Read())
+	switch {
+	case err != nil:
+		return err
+	case sealed:
+		return fmt.Errorf("the keyset %s is missing; restore it from its copy, or name its file with --keyset-file",
+			cfg.KeysetFile)
+	case !cfg.SQLite() && !cfg.Dev:
 		return nil
 	}
 	if err := secretbox.Create(cfg.KeysetFile); err != nil && !errors.Is(err, secretbox.ErrExists) {
-		return fmt.Errorf("make the keyset: %w", err)
+		return fmt.Errorf("create the keyset: %w", err)
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ type Info struct {
 func Codes() []Info {
 	list := []Info{
 		{CodeValidation, http.StatusUnprocessableEntity,
-			"The request is well-formed HTTP but breaks a rule; `details` lists every validation error."},
+			"The request is well-formed HTTP but breaks a rule; `details` lists the validation errors that were found."},
 		{CodeHTTP, 0, "The HTTP request itself cannot be served: unknown route, method not allowed, or unsupported media " +
 			"type."},
 		{CodeInternal, http.StatusInternalServerError,

@@ -76,7 +76,7 @@ const introduction = "Sallyport receives the webhooks of providers, verifies and
 	"`Authorization: Bearer <token>`, with the environment as `Environment-Id` where an operation works on one.\n\n" +
 	"**Errors.** Every error has the form `{\"error\": {\"code\": \"…\", \"message\": \"…\"}}`. Programs use the code, " +
 	"which is " +
-	"one of a fixed set. Validation errors list all errors of the request in `details`.\n\n" +
+	"one of a fixed set. `details` lists the validation errors that were found.\n\n" +
 	"**Lists.** A list is a JSON array. `Link` and `X-Next-Cursor` of the response lead to the next page.\n\n" +
 	"**Times** are RFC 3339 in UTC, with milliseconds."
 

@@ -11,7 +11,8 @@ import (
 
 // checker is an input of an operation, or its body, with rules that its schema cannot express. Check adds the
 // validation errors; those of a body have locations relative to the body. Check also runs for requests that break their
-// schema, so that one response has all errors. Then values that could not be read are missing from the receiver.
+// schema, so that one response has all errors. Then parameters that could not be read are missing from the receiver.
+// The rules of a body do not run when a part of it could not be decoded: they would take what follows it for missing.
 type checker interface {
 	Check(ctx context.Context, v *apperr.Violations)
 }
@@ -93,10 +94,7 @@ func (r *rules) checkRefused(req *http.Request, body []byte) []apperr.Detail {
 	}
 	input := reflect.New(r.input)
 	bindParameters(req, input.Elem())
-	hasBody := r.body >= 0 && len(body) > 0
-	if hasBody {
-		// Huma has reported what cannot be decoded; the rest is in place.
-		_ = json.Unmarshal(body, input.Elem().Field(r.body).Addr().Interface())
-	}
-	return r.checkParts(req.Context(), input.Interface(), true, hasBody)
+	decoded := r.body >= 0 && len(body) > 0 &&
+		json.Unmarshal(body, input.Elem().Field(r.body).Addr().Interface()) == nil
+	return r.checkParts(req.Context(), input.Interface(), true, decoded)
 }

@@ -32,7 +32,7 @@ type wireErrorBody struct {
 	Code wireCode `json:"code" example:"not_found"`
 	// A human-readable message.
 	Message string `json:"message" example:"No such webhook event"`
-	// All validation errors of the request. Present only with the code `validation_error`.
+	// The validation errors that were found. Present only with the code `validation_error`.
 	Details []apperr.Detail `json:"details,omitempty"`
 }
 

@@ -122,7 +122,8 @@ func TestCreateKeyViolations(t *testing.T) {
 	t.Parallel()
 	identitytest.Served(t, func(t *testing.T, s *identitytest.Server) {
 		r := s.As(http.MethodPost, "/api-keys", map[string]any{
-			"name": "a\tb", "expires_at": "2026-11-02T09:30:00Z", "rate_limit": 5,
+			"name": "a\tb", "expires_at": "2026-11-02T09:30:00Z",
+			"rate_limit": map[string]any{"per_second": 0},
 			"grants": []any{
 				map[string]any{"routes": []string{"webhooks", "teleport"}},
 				map[string]any{"routes": []string{}, "effect": "maybe"},
@@ -132,9 +133,9 @@ func TestCreateKeyViolations(t *testing.T) {
 			},
 		})
 		require.ElementsMatch(t, []string{
-			"body.name", "body.expires_at", "body.rate_limit", "body.environment_id", "body.grants[0].routes[1]",
-			"body.grants[1].routes", "body.grants[1].effect", "body.grants[2].connections[0]", "body.grants[2].max_risk",
-			"body.grants[3].connections", "body.grants[4].routes",
+			"body.name", "body.expires_at", "body.rate_limit.per_second", "body.rate_limit.burst", "body.environment_id",
+			"body.grants[0].routes[1]", "body.grants[1].routes", "body.grants[1].effect", "body.grants[2].connections[0]",
+			"body.grants[2].max_risk", "body.grants[3].connections", "body.grants[4].routes",
 		}, r.Locations(t))
 		require.NotContains(t, r.Text, "teleport")
 		require.Equal(t, []string{"body"}, s.As(http.MethodPost, "/api-keys", "{").Locations(t))

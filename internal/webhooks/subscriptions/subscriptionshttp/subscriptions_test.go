@@ -91,15 +91,18 @@ func TestViolationsComeTogether(t *testing.T) {
 			want []string
 		}{
 			"nothing":   {`{}`, []string{"body.event_types required", "body.forward_url required"}},
-			"no object": {`[]`, []string{"body type", "body.event_types required", "body.forward_url required"}},
+			"no object": {`[]`, []string{"body type"}},
 			"rules of every kind": {`{"event_types":["a*","b"],"forward_url":"https://10.0.0.1/","connection_id":"none",
 				"timeout_ms":1,"payload_mode":"xml","description":"` + strings.Repeat("a", 1001) + `"}`,
 				[]string{"body.event_types[0] pattern", "body.forward_url target_refused", "body.connection_id exists",
 					"body.timeout_ms minimum", "body.payload_mode enum", "body.description max_length"}},
-			"schema and rules": {`{"event_types":["a*"],"forward_url":"ftp://198.51.99.7/","timeout_ms":1,"bogus":true,` +
-				`"enabled":"yes"}`,
-				[]string{"body.bogus unknown_field", "body.enabled type", "body.event_types[0] pattern",
-					"body.forward_url scheme_refused", "body.timeout_ms minimum"}},
+			"schema and rules": {`{"event_types":["a*"],"forward_url":"ftp://198.51.99.7/","timeout_ms":1,"bogus":true}`,
+				[]string{"body.bogus unknown_field", "body.event_types[0] pattern", "body.forward_url scheme_refused",
+					"body.timeout_ms minimum"}},
+			"a type and nothing else": {`{"enabled":"yes","forward_url":"https://198.51.99.7/","event_types":["*"]}`,
+				[]string{"body.enabled type"}},
+			"types and unknown fields": {`{"enabled":"yes","bogus":true,"event_types":["a*"]}`,
+				[]string{"body.enabled type", "body.bogus unknown_field", "body.forward_url required"}},
 			"filter and rules": {`{"event_types":["*"],"forward_url":"https://198.51.99.7/","filter":"event.typ == 1 || ` +
 				`event.type > 1","bogus":1}`,
 				[]string{"body.bogus unknown_field", "body.filter reference", "body.filter type"}},
