@@ -1,6 +1,8 @@
 package testkit
 
 import (
+	"flag"
+	"fmt"
 	"os"
 	"testing"
 )
@@ -16,6 +18,17 @@ func NeedLong(t *testing.T) {
 	t.Helper()
 	if !IsLong() {
 		t.Skipf("this test takes long: set %s=1 to run it", LongTests)
+	}
+}
+
+// LimitProperties has rapid draw 25 cases for each property of a package instead of 100, except in long tests. It is for
+// packages whose properties drive databases, and whose TestMain calls it. -rapid.checks overrides it.
+func LimitProperties() {
+	if IsLong() {
+		return
+	}
+	if err := flag.Set("rapid.checks", "25"); err != nil {
+		panic(fmt.Sprintf("limit the cases of properties: %v", err))
 	}
 }
 

@@ -1,11 +1,13 @@
 package testkit_test
 
 import (
+	"flag"
 	"os"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	_ "pgregory.net/rapid" // defines the flag
 
 	"sallyport/internal/platform/testkit"
 )
@@ -36,4 +38,17 @@ func TestEachRunsOnEveryEngine(t *testing.T) { //nolint:paralleltest // sets a v
 		require.True(t, onSQLite.Load())
 		require.Equal(t, postgres, onPostgres.Load())
 	}
+}
+
+// The limit on the cases of properties does not apply to long tests.
+func TestLimitProperties(t *testing.T) { //nolint:paralleltest // sets a variable of the environment
+	checks := flag.Lookup("rapid.checks").Value
+	all := checks.String()
+	t.Cleanup(func() { require.NoError(t, checks.Set(all)) })
+	t.Setenv(testkit.LongTests, "1")
+	testkit.LimitProperties()
+	require.Equal(t, all, checks.String())
+	t.Setenv(testkit.LongTests, "")
+	testkit.LimitProperties()
+	require.Equal(t, "25", checks.String())
 }
