@@ -125,7 +125,7 @@ func newDatabase(b *testing.B) string {
 
 // Ingest at full speed, over the loopback interface, while retention removes events and payloads that are due, and
 // while as many lie there that are not. The target is that it costs less than a tenth.
-func BenchmarkIngestBesideRetention(b *testing.B) {
+func BenchmarkIngestDuringRetention(b *testing.B) {
 	engines := []struct {
 		name     string
 		database func(b *testing.B) string

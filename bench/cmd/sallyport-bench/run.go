@@ -137,7 +137,7 @@ func (b *bench) engine(ctx context.Context, e *report.Engine, dataDir string) (e
 		Binary: b.cmd.Binary, DataDir: dataDir, LogPath: filepath.Join(b.cmd.Out, e.Name+".log"),
 		Admin: b.cmd.ProfileSeconds > 0, Args: b.cmd.ServerArgs,
 	}
-	settle := func(context.Context) error { return nil } // SQLite copies its log by itself within seconds
+	checkpoint := func(context.Context) error { return nil } // SQLite copies its log by itself within seconds
 	if e.Name == postgres {
 		db, createErr := target.CreateDatabase(ctx, b.cmd.PostgresURL)
 		if createErr != nil {
@@ -146,7 +146,7 @@ func (b *bench) engine(ctx context.Context, e *report.Engine, dataDir string) (e
 		// Deferred first, so that it runs after the server has ended.
 		defer func() { err = errors.Join(err, db.Drop(ctx)) }()
 		cfg.DatabaseURL, e.Database = db.URL, db.Settings
-		settle = db.Checkpoint
+		checkpoint = db.Checkpoint
 	}
 	b.say("%s: start", e.Name)
 	server, err := target.StartServer(ctx, b.clk, cfg)
@@ -159,11 +159,11 @@ func (b *bench) engine(ctx context.Context, e *report.Engine, dataDir string) (e
 		e.PeakBytes = memory.Peak
 		err = errors.Join(err, memoryErr, server.Stop())
 	}()
-	return b.phases(ctx, e, server, process, settle)
+	return b.phases(ctx, e, server, process, checkpoint)
 }
 
 func (b *bench) phases(ctx context.Context, e *report.Engine, server *target.Server, process procstat.Proc,
-	settle func(context.Context) error,
+	checkpoint func(context.Context) error,
 ) (err error) {
 	secret := newSecret(b.cmd.scheme())
 	path, err := server.API.CreateConnection(ctx, b.cmd.Provider, secret)
@@ -203,7 +203,7 @@ func (b *bench) phases(ctx context.Context, e *report.Engine, server *target.Ser
 	if e.Delivery, err = b.runner.Delivery(ctx, subject, receiver, verifier); err != nil {
 		return err
 	}
-	if err := settle(ctx); err != nil {
+	if err := checkpoint(ctx); err != nil {
 		return err
 	}
 	b.say("%s: latency at %d/s", e.Name, b.cmd.Rate)

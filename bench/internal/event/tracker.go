@@ -28,7 +28,7 @@ type Tracker struct {
 type slot struct {
 	sent, acked, seen atomic.Int64
 	state             atomic.Uint32
-	repeats           atomic.Uint32
+	duplicates        atomic.Uint32
 }
 
 // Record is what is known about one event.
@@ -92,7 +92,7 @@ func (t *Tracker) Seen(seq uint32, at time.Duration) bool {
 	s := &t.slots[seq]
 	// Zero means "not seen", so that one atomic operation decides which forward was the first.
 	if !s.seen.CompareAndSwap(0, max(1, int64(at))) {
-		s.repeats.Add(1)
+		s.duplicates.Add(1)
 		return true
 	}
 	if s.state.Or(seenBit)&ackedBit != 0 {
@@ -119,7 +119,7 @@ func (t *Tracker) Records() iter.Seq[Record] {
 				WasAcked:   state&ackedBit != 0,
 				Seen:       time.Duration(s.seen.Load()),
 				WasSeen:    state&seenBit != 0,
-				Duplicates: int(s.repeats.Load()),
+				Duplicates: int(s.duplicates.Load()),
 			}
 			if !yield(r) {
 				return

@@ -63,33 +63,33 @@ func (c *client) do(request []byte) (wire.Message, error) {
 		c.close()
 		return wire.Message{}, fmt.Errorf("write request: %w", err)
 	}
-	answer, err := c.reader.Response()
+	response, err := c.reader.Response()
 	if err != nil {
 		c.close()
 		return wire.Message{}, fmt.Errorf("read response: %w", err)
 	}
-	if answer.Close {
+	if response.Close {
 		c.close()
 	}
-	return answer, nil
+	return response, nil
 }
 
 // accepted reports whether a response acknowledges a new event: status 200, the event's identifier, and not a
 // duplicate.
-func accepted(answer wire.Message) bool {
-	if answer.Status != 200 {
+func accepted(response wire.Message) bool {
+	if response.Status != 200 {
 		return false
 	}
 	// The usual form is recognised without decoding, at a tenth of the cost.
-	if bytes.HasPrefix(answer.Body, []byte(`{"event_uuid":"`)) &&
-		bytes.Contains(answer.Body, []byte(`"duplicate":false`)) {
+	if bytes.HasPrefix(response.Body, []byte(`{"event_uuid":"`)) &&
+		bytes.Contains(response.Body, []byte(`"duplicate":false`)) {
 		return true
 	}
 	var ack struct {
 		EventUUID string `json:"event_uuid"`
 		Duplicate *bool  `json:"duplicate"`
 	}
-	if json.Unmarshal(answer.Body, &ack) != nil {
+	if json.Unmarshal(response.Body, &ack) != nil {
 		return false
 	}
 	return ack.EventUUID != "" && ack.Duplicate != nil && !*ack.Duplicate

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// answerGrace is how long the last responses may take after the plan's end.
-	answerGrace = 30 * time.Second
+	// responseGrace is how long the last responses may take after the plan's end.
+	responseGrace = 30 * time.Second
 	// maxFailures ends a connection's loop after that many transport errors in a row; a dead server ends the run early.
 	maxFailures = 5
 	// maxExcerpt bounds the text of the first refused response that is kept.
@@ -82,7 +82,7 @@ func Run(ctx context.Context, clk clock.Clock, target Target, tracker *event.Tra
 		}
 		workers[i] = &worker{
 			clk: clk, tracker: tracker, msg: msg, client: client{addr: target.Addr},
-			deadline: clk.Now().Add(plan.Warmup + plan.Duration + answerGrace),
+			deadline: clk.Now().Add(plan.Warmup + plan.Duration + responseGrace),
 		}
 	}
 	done := make(chan struct{})
@@ -202,17 +202,17 @@ func (w *worker) one(ctx context.Context) (more bool, err error) {
 	}
 	request := w.msg.prepare(seq, w.clk.Now())
 	w.tracker.Sent(seq)
-	answer, err := w.client.do(request)
+	response, err := w.client.do(request)
 	if err != nil {
 		return true, w.lost(ctx, err)
 	}
 	w.inARow = 0
-	if accepted(answer) {
+	if accepted(response) {
 		w.tracker.Acked(seq)
 		return true, nil
 	}
 	w.refused++
-	w.note(fmt.Sprintf("%s %s", answer.StartLine, answer.Body[:min(len(answer.Body), maxExcerpt)]))
+	w.note(fmt.Sprintf("%s %s", response.StartLine, response.Body[:min(len(response.Body), maxExcerpt)]))
 	return true, nil
 }
 

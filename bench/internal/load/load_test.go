@@ -36,8 +36,8 @@ const (
 
 // receiver is a net/http peer that checks every delivery with code of its own.
 type receiver struct {
-	verify func(r *http.Request, body []byte) error
-	answer func(w http.ResponseWriter, n int64)
+	verify  func(r *http.Request, body []byte) error
+	respond func(w http.ResponseWriter, n int64)
 
 	count    atomic.Int64
 	mu       sync.Mutex
@@ -59,16 +59,16 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rc.ids[r.Header.Get("X-GitHub-Delivery")+r.Header.Get("Webhook-Id")]++
 	rc.seqs[seq]++
 	rc.mu.Unlock()
-	rc.answer(w, rc.count.Add(1))
+	rc.respond(w, rc.count.Add(1))
 }
 
 var errDelivery = errors.New("not a delivery of the provider")
 
 // serve starts a receiver; the test fails at its end when any delivery was wrong.
-func serve(t *testing.T, verify func(*http.Request, []byte) error, answer func(http.ResponseWriter,
+func serve(t *testing.T, verify func(*http.Request, []byte) error, respond func(http.ResponseWriter,
 	int64)) (*receiver, string) {
 	t.Helper()
-	rc := &receiver{verify: verify, answer: answer, ids: map[string]int{}, seqs: map[uint32]int{}}
+	rc := &receiver{verify: verify, respond: respond, ids: map[string]int{}, seqs: map[uint32]int{}}
 	server := httptest.NewServer(rc)
 	t.Cleanup(func() {
 		await.Return(t, "the end of the requests", server.Close)

@@ -54,7 +54,7 @@ type journey struct {
 	delivered int
 	// unacknowledged events were seen only.
 	unacknowledged int
-	repeats        int
+	duplicates     int
 	lastAck        time.Duration
 	// lastSeen is the last first arrival of a delivered event.
 	lastSeen    time.Duration
@@ -64,7 +64,7 @@ type journey struct {
 func follow(records iter.Seq[event.Record]) journey {
 	var j journey
 	for r := range records {
-		j.repeats += r.Duplicates
+		j.duplicates += r.Duplicates
 		if !r.WasAcked {
 			if r.WasSeen {
 				j.unacknowledged++
@@ -96,7 +96,7 @@ func (r *journeyRun) arrival(before journey, beforeSink sink.Counts) report.Arri
 	}
 	return report.Arrival{
 		Missing:        r.acknowledged - r.delivered + before.acknowledged - before.delivered,
-		Duplicates:     r.repeats + before.repeats,
+		Duplicates:     r.duplicates + before.duplicates,
 		Unacknowledged: r.unacknowledged + before.unacknowledged,
 		Sink:           counts,
 	}

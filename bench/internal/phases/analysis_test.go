@@ -42,8 +42,8 @@ func TestAcknowledgedWindow(t *testing.T) {
 // time is taken from the sending.
 func TestFollow(t *testing.T) {
 	t.Parallel()
-	seen := func(r event.Record, at, repeats int) event.Record {
-		r.Seen, r.WasSeen, r.Duplicates = ms(at), true, repeats
+	seen := func(r event.Record, at, duplicates int) event.Record {
+		r.Seen, r.WasSeen, r.Duplicates = ms(at), true, duplicates
 		return r
 	}
 	got := follow(slices.Values([]event.Record{
@@ -54,7 +54,7 @@ func TestFollow(t *testing.T) {
 		{Sent: ms(5)},
 	}))
 	require.Equal(t, journey{
-		acknowledged: 3, delivered: 2, unacknowledged: 1, repeats: 3, lastAck: ms(90), lastSeen: ms(50),
+		acknowledged: 3, delivered: 2, unacknowledged: 1, duplicates: 3, lastAck: ms(90), lastSeen: ms(50),
 		ack: []time.Duration{ms(4), ms(88), ms(3)}, toSink: []time.Duration{ms(3), ms(47)},
 	}, got)
 }

@@ -22,7 +22,7 @@ import (
 const (
 	drainPoll = 5 * time.Millisecond
 	// quiet is how long the sink listens after the last arrival, for duplicates.
-	settle = 500 * time.Millisecond
+	listenOn = 500 * time.Millisecond
 )
 
 // ErrNothingMeasured reports a phase whose measured part holds no acknowledged event.
@@ -210,7 +210,7 @@ func (r *Runner) journey(
 		err = r.drain(ctx, tracker)
 	}
 	run.meter.pause()
-	if err := errors.Join(err, profiling.Wait(), r.wait(ctx, settle)); err != nil {
+	if err := errors.Join(err, profiling.Wait(), r.wait(ctx, listenOn)); err != nil {
 		return run, err
 	}
 	run.counts = to.Counts()

@@ -93,13 +93,14 @@ func TestIngest(t *testing.T) {
 func TestDelivery(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		defects                       toygateway.Defects
-		delivered, missing, repeats   int
-		badForwards, acceptedForwards int
+		defects                        toygateway.Defects
+		delivered, missing, duplicates int
+		badForwards, acceptedForwards  int
 	}{
-		"correct":   {delivered: events, acceptedForwards: 2 * events},
-		"losing":    {defects: toygateway.Defects{DropEvery: 10}, delivered: 270, missing: 60, acceptedForwards: 540},
-		"repeating": {defects: toygateway.Defects{RepeatEvery: 10}, delivered: events, repeats: 60, acceptedForwards: 660},
+		"correct": {delivered: events, acceptedForwards: 2 * events},
+		"losing":  {defects: toygateway.Defects{DropEvery: 10}, delivered: 270, missing: 60, acceptedForwards: 540},
+		"repeating": {defects: toygateway.Defects{DuplicateEvery: 10}, delivered: events, duplicates: 60,
+			acceptedForwards: 660},
 		"wrong secret": {defects: toygateway.Defects{WrongSecret: true}, delivered: events, badForwards: 6,
 			acceptedForwards: 2 * events},
 	} {
@@ -114,7 +115,7 @@ func TestDelivery(t *testing.T) {
 			require.Equal(t, tc.delivered, got.Delivered)
 			require.Equal(t, tc.delivered, got.ToSink.Samples)
 			require.Equal(t, tc.missing, got.Arrival.Missing)
-			require.Equal(t, tc.repeats, got.Arrival.Duplicates)
+			require.Equal(t, tc.duplicates, got.Arrival.Duplicates)
 			require.Equal(t, tc.badForwards, got.Arrival.Sink.BadForwards, got.Arrival.Sink.FirstProblem)
 			require.Equal(t, tc.acceptedForwards, got.Arrival.Sink.Forwards)
 			require.Positive(t, got.SustainedPerSecond)

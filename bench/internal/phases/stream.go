@@ -43,7 +43,7 @@ func (r *Runner) Streaming(ctx context.Context, subject Subject, to *sink.Sink, 
 		}
 	}
 	// The messages after the last received ones: attempts and changes.
-	if err := r.wait(ctx, settle); err != nil {
+	if err := r.wait(ctx, listenOn); err != nil {
 		return nil, fmt.Errorf("streams: %w", err)
 	}
 	got := open.Close()
@@ -51,16 +51,16 @@ func (r *Runner) Streaming(ctx context.Context, subject Subject, to *sink.Sink, 
 	if err != nil {
 		return nil, fmt.Errorf("streams: %w", err)
 	}
-	missing, repeats := int64(0), got.RepeatedEvents+got.RepeatedAttempts
+	missing, duplicates := int64(0), got.DuplicateEvents+got.DuplicateAttempts
 	for _, n := range got.Events {
 		missing += max(0, int64(run.acknowledged)-n)
-		repeats += max(0, n-int64(run.acknowledged))
+		duplicates += max(0, n-int64(run.acknowledged))
 	}
 	return &report.Streaming{
 		Readers: plan.Count, Acknowledged: run.acknowledged,
 		MessagesPerSecond: float64(got.Received+got.Attempts+got.Updates) / seconds,
 		Received:          got.Received, Attempts: got.Attempts, Updates: got.Updates,
-		Missing: missing, Least: got.Least, Duplicates: repeats,
+		Missing: missing, Least: got.Least, Duplicates: duplicates,
 		Lagged: got.Lagged, Gaps: got.Gaps, Reconnects: got.Reconnects,
 		Delay: report.NewQuantiles(got.Delay), Lag: report.NewQuantiles(run.out.Lag),
 		Ack: report.NewQuantiles(stats.Summarise(run.ack)),

@@ -24,12 +24,12 @@ func (b *bed) plan() readers.Plan {
 func TestStreaming(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		defects          toygateway.Defects
-		missing, repeats int64
+		defects             toygateway.Defects
+		missing, duplicates int64
 	}{
 		"correct":    {},
 		"forgetful":  {defects: toygateway.Defects{ForgetEvery: 10}, missing: reading * events / 10},
-		"repetitive": {defects: toygateway.Defects{SendTwiceEvery: 10}, repeats: reading * events / 10},
+		"repetitive": {defects: toygateway.Defects{SendTwiceEvery: 10}, duplicates: reading * events / 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -42,7 +42,7 @@ func TestStreaming(t *testing.T) {
 			require.Equal(t, events, got.Acknowledged)
 			require.Equal(t, reading, got.Readers)
 			require.Equal(t, tc.missing, got.Missing)
-			require.Equal(t, tc.repeats, got.Duplicates)
+			require.Equal(t, tc.duplicates, got.Duplicates)
 			require.Positive(t, got.MessagesPerSecond)
 			require.Positive(t, got.Delay.Samples)
 			require.Positive(t, got.Use.PeakResidentBytes)

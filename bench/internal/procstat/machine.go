@@ -70,8 +70,8 @@ func FileSystem(mounts, dir string) string {
 }
 
 const (
-	fsyncTries = 200
-	fsyncBytes = 4096
+	fsyncRounds = 200
+	fsyncBytes  = 4096
 )
 
 // MeasureFsync appends 4 KiB to a new file in dir and forces it to disk, 200 times, and removes the file. The times are
@@ -84,8 +84,8 @@ func MeasureFsync(clk clock.Clock, dir string) (summary stats.Summary, err error
 	}
 	defer func() { err = errors.Join(err, file.Close(), os.Remove(path)) }()
 	block := make([]byte, fsyncBytes)
-	samples := make([]time.Duration, 0, fsyncTries)
-	for range fsyncTries {
+	samples := make([]time.Duration, 0, fsyncRounds)
+	for range fsyncRounds {
 		start := clk.Now()
 		if _, err := file.Write(block); err != nil {
 			return stats.Summary{}, fmt.Errorf("measure fsync: %w", err)

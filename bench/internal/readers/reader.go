@@ -30,11 +30,11 @@ type reader struct {
 	audited bool
 	begun   chan error
 
-	received                         atomic.Int64
-	attempts, updates                int64
-	repeatedEvents, repeatedAttempts int64
-	lagged, gaps, reconnects         int64
-	delays                           []time.Duration
+	received                           atomic.Int64
+	attempts, updates                  int64
+	duplicateEvents, duplicateAttempts int64
+	lagged, gaps, reconnects           int64
+	delays                             []time.Duration
 	// seen are the events and attempts that a followed reader has received.
 	seen   map[string]bool
 	lastID []byte
@@ -142,13 +142,13 @@ func (r *reader) block(b []byte) {
 	case "webhook_event.received":
 		r.received.Add(1)
 		if r.audited {
-			r.repeatedEvents += r.again(between(b, `"event_uuid":"`))
+			r.duplicateEvents += r.again(between(b, `"event_uuid":"`))
 			r.delay(between(b, `"received_at":"`))
 		}
 	case "webhook_attempt.completed":
 		r.attempts++
 		if r.audited {
-			r.repeatedAttempts += r.again(between(b, `"id":"`))
+			r.duplicateAttempts += r.again(between(b, `"id":"`))
 		}
 	case "webhook_event.updated":
 		r.updates++

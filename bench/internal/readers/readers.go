@@ -36,8 +36,8 @@ type Outcome struct {
 	Least int64
 	// Events are the received events of each reader, without those that a followed one got again; RepeatedEvents and
 	// RepeatedAttempts count these.
-	Events                           []int64
-	RepeatedEvents, RepeatedAttempts int64
+	Events                             []int64
+	DuplicateEvents, DuplicateAttempts int64
 	// Lagged, Gaps and Reconnects count the messages of the server about the stream, and how often readers had to come
 	// back.
 	Lagged, Gaps, Reconnects int64
@@ -111,9 +111,9 @@ func (r *Readers) Close() Outcome {
 		out.Received += one.received.Load()
 		out.Attempts += one.attempts
 		out.Updates += one.updates
-		out.Events = append(out.Events, one.received.Load()-one.repeatedEvents)
-		out.RepeatedEvents += one.repeatedEvents
-		out.RepeatedAttempts += one.repeatedAttempts
+		out.Events = append(out.Events, one.received.Load()-one.duplicateEvents)
+		out.DuplicateEvents += one.duplicateEvents
+		out.DuplicateAttempts += one.duplicateAttempts
 		out.Lagged += one.lagged
 		out.Gaps += one.gaps
 		out.Reconnects += one.reconnects

@@ -74,7 +74,7 @@ func TestCounts(t *testing.T) {
 	out := r.Close()
 	require.Equal(t, int64(9), out.Received)
 	require.Equal(t, int64(3), out.Least)
-	require.Equal(t, int64(2), out.RepeatedEvents, "two of three are followed")
+	require.Equal(t, int64(2), out.DuplicateEvents, "two of three are followed")
 	require.ElementsMatch(t, []int64{2, 2, 3}, out.Events)
 	require.Equal(t, 6, out.Delay.Count)
 	require.Equal(t, time.Second, out.Delay.Max)

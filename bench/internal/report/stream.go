@@ -56,9 +56,9 @@ const (
 )
 
 func (e *Engine) streamChecks() []Check {
-	missing, repeats, lagged, delay, ratio, peak := Check{}, Check{}, Check{}, Check{}, Check{}, Check{}
+	missing, duplicates, lagged, delay, ratio, peak := Check{}, Check{}, Check{}, Check{}, Check{}, Check{}
 	if s := e.Streaming; s != nil {
-		missing, repeats, lagged = none(int(s.Missing)), none(int(s.Duplicates)), none(int(s.Lagged))
+		missing, duplicates, lagged = none(int(s.Missing)), none(int(s.Duplicates)), none(int(s.Lagged))
 		if s.Delay.Samples > 0 {
 			delay = below(s.Delay.P99, TargetDelay)
 		}
@@ -72,7 +72,7 @@ func (e *Engine) streamChecks() []Check {
 	}
 	return []Check{
 		missing.named("events that a reader did not get", "events"),
-		repeats.named("events and attempts sent twice", "messages"),
+		duplicates.named("events and attempts sent twice", "messages"),
 		lagged.named("readers left behind", "readers"),
 		delay.named("receipt to reader, p99", "ms"),
 		ratio.named("ingest with readers over without", ""),

@@ -21,8 +21,8 @@ const sampleEvery = 100
 
 // Responses have no Date field: a recipient with a clock adds its own (RFC 9110, section 6.6.1).
 const (
-	answerOK       = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
-	answerNotFound = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+	responseOK       = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+	responseNotFound = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 )
 
 // Counts is what the sink has seen since Expect.
@@ -166,8 +166,8 @@ func (s *Sink) serve(conn net.Conn) {
 			}
 			return
 		}
-		answer, check := p.receive(&request)
-		if _, err := conn.Write([]byte(answer)); err != nil {
+		response, check := p.receive(&request)
+		if _, err := conn.Write([]byte(response)); err != nil {
 			if p != nil && !endOfConnection(err) {
 				p.broken.Add(1)
 				p.note(err)
@@ -186,20 +186,20 @@ func (s *Sink) serve(conn net.Conn) {
 
 // receive credits one request. When the request is in the sample, check verifies it; check holds only until the next
 // read.
-func (p *phase) receive(request *wire.Message) (answer string, check func()) {
+func (p *phase) receive(request *wire.Message) (response string, check func()) {
 	if p == nil {
-		return answerNotFound, nil
+		return responseNotFound, nil
 	}
 	at := p.tracker.Now()
 	epoch, seq, ok := event.Find(request.Body)
 	if !ok || epoch != p.tracker.Epoch() || !p.tracker.Seen(seq, at) {
 		p.strays.Add(1)
-		return answerOK, nil
+		return responseOK, nil
 	}
 	if p.forwards.Add(1)%sampleEvery != 1 {
-		return answerOK, nil
+		return responseOK, nil
 	}
-	return answerOK, func() {
+	return responseOK, func() {
 		p.verified.Add(1)
 		if err := p.verifier.verify(request, epoch, seq); err != nil {
 			p.bad.Add(1)

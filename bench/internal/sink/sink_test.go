@@ -88,12 +88,12 @@ func (f *fixture) forward(ctx context.Context, key, provider string, data []byte
 		return err
 	}
 	if resp.StatusCode != http.StatusOK || len(body) != 0 {
-		return fmt.Errorf("%w: %s %q", errAnswer, resp.Status, body)
+		return fmt.Errorf("%w: %s %q", errResponse, resp.Status, body)
 	}
 	return nil
 }
 
-var errAnswer = errors.New("unexpected answer")
+var errResponse = errors.New("unexpected answer")
 
 // Forwards from net/http's client over several connections must each be credited, and one in a hundred verified without
 // complaint.
@@ -155,7 +155,7 @@ func TestBadForwardsAreReported(t *testing.T) {
 
 // Duplicates are recorded against their event; forwards of another phase, of events never sent, and without a mark are
 // strays.
-func TestRepeatsAndStrays(t *testing.T) {
+func TestDuplicatesAndStrays(t *testing.T) {
 	t.Parallel()
 	f := start(t, 1)
 	for _, data := range [][]byte{

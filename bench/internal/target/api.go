@@ -15,8 +15,8 @@ import (
 
 const (
 	apiTimeout = 30 * time.Second
-	// maxAnswer bounds how much of an API response is read.
-	maxAnswer = 1 << 20
+	// maxResponse bounds how much of an API response is read.
+	maxResponse = 1 << 20
 	// ConnectionID names the one connection of a run.
 	ConnectionID = "bench"
 )
@@ -107,14 +107,14 @@ func (a *API) create(ctx context.Context, path string, resource, created any) er
 	if err != nil {
 		return fmt.Errorf("POST %s: %w", path, err)
 	}
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	response, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse))
 	if err := errors.Join(err, resp.Body.Close()); err != nil {
 		return fmt.Errorf("POST %s: %w", path, err)
 	}
 	if resp.StatusCode != http.StatusCreated {
-		return fmt.Errorf("%w: POST %s: response %s: %.300s", ErrServer, path, resp.Status, answer)
+		return fmt.Errorf("%w: POST %s: response %s: %.300s", ErrServer, path, resp.Status, response)
 	}
-	if err := json.Unmarshal(answer, created); err != nil {
+	if err := json.Unmarshal(response, created); err != nil {
 		return fmt.Errorf("POST %s: %w", path, err)
 	}
 	return nil

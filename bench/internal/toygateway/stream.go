@@ -11,23 +11,23 @@ import (
 type readers struct {
 	mu   sync.Mutex
 	open map[chan string]bool
-	told int64
+	sent int64
 }
 
 // send sends an event to every reader, or leaves it out or sends it twice as the defects say.
 func (s *readers) send(f Defects, uuid string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.told++
+	s.sent++
 	times := 1
-	if f.ForgetEvery > 0 && s.told%f.ForgetEvery == 0 {
+	if f.ForgetEvery > 0 && s.sent%f.ForgetEvery == 0 {
 		times = 0
 	}
-	if f.SendTwiceEvery > 0 && s.told%f.SendTwiceEvery == 0 {
+	if f.SendTwiceEvery > 0 && s.sent%f.SendTwiceEvery == 0 {
 		times = 2
 	}
 	message := fmt.Sprintf("id: %d\nevent: webhook_event.received\ndata: {\"event_uuid\":%q,\"received_at\":%q}\n\n",
-		s.told, uuid, time.Now().UTC().Format("2006-01-02T15:04:05.000Z"))
+		s.sent, uuid, time.Now().UTC().Format("2006-01-02T15:04:05.000Z"))
 	for reader := range s.open {
 		for range times {
 			reader <- message

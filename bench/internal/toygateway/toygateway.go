@@ -38,7 +38,7 @@ type Defects struct {
 	// DropEvery leaves out every nth forward.
 	DropEvery int64
 	// RepeatEvery sends every nth forward twice.
-	RepeatEvery int64
+	DuplicateEvery int64
 	// ForgetEvery leaves every nth event out of the streams, SendTwiceEvery sends every nth twice.
 	ForgetEvery, SendTwiceEvery int64
 	// WrongSecret signs with another secret than the one it returned.
@@ -134,7 +134,7 @@ func (g *Gateway) createConnection(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	g.webhookSecret = in.WebhookSecret
 	g.mu.Unlock()
-	answer(w, http.StatusCreated, map[string]any{"webhook_url": "http://public.test/api/v1/webhook/toy"})
+	respond(w, http.StatusCreated, map[string]any{"webhook_url": "http://public.test/api/v1/webhook/toy"})
 }
 
 func (g *Gateway) createSubscription(w http.ResponseWriter, r *http.Request) {
@@ -145,7 +145,7 @@ func (g *Gateway) createSubscription(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	g.subscription = &in
 	g.mu.Unlock()
-	answer(w, http.StatusCreated, map[string]any{"id": "sub_toy", "signing_secret": SigningSecret})
+	respond(w, http.StatusCreated, map[string]any{"id": "sub_toy", "signing_secret": SigningSecret})
 }
 
 func (g *Gateway) receive(w http.ResponseWriter, r *http.Request) {
@@ -168,13 +168,13 @@ func (g *Gateway) receive(w http.ResponseWriter, r *http.Request) {
 	if to != nil {
 		g.queue <- forward{id: event, to: *to, body: body}
 	}
-	answer(w, http.StatusOK, map[string]any{"event_uuid": event, "status": "received", "duplicate": false})
+	respond(w, http.StatusOK, map[string]any{"event_uuid": event, "status": "received", "duplicate": false})
 }
 
 func (g *Gateway) forward(ctx context.Context, f forward) {
 	n := g.count.Add(1)
 	times := 1
-	if every := g.defects.RepeatEvery; every > 0 && n%every == 0 {
+	if every := g.defects.DuplicateEvery; every > 0 && n%every == 0 {
 		times = 2
 	}
 	if every := g.defects.DropEvery; every > 0 && n%every == 0 {
@@ -217,19 +217,19 @@ func (g *Gateway) send(ctx context.Context, f forward) error {
 
 func decode(w http.ResponseWriter, r *http.Request, into any) bool {
 	if r.Header.Get("API-Key") != APIKey {
-		answer(w, http.StatusUnauthorized, map[string]any{"error": map[string]any{"code": "unauthorized"}})
+		respond(w, http.StatusUnauthorized, map[string]any{"error": map[string]any{"code": "unauthorized"}})
 		return false
 	}
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		answer(w, http.StatusUnprocessableEntity, map[string]any{"error": map[string]any{"code": "validation_error"}})
+		respond(w, http.StatusUnprocessableEntity, map[string]any{"error": map[string]any{"code": "validation_error"}})
 		return false
 	}
 	return true
 }
 
-func answer(w http.ResponseWriter, status int, content any) {
+func respond(w http.ResponseWriter, status int, content any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	// A client that has gone notices by itself.
