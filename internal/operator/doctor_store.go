@@ -138,7 +138,7 @@ func (d *doctor) keyset(context.Context) Check {
 	if err != nil {
 		return failure(err)
 	}
-	return ok(fmt.Sprintf("readable by its owner only, %d keys, key %d seals", len(keys), box.PrimaryKeyID()))
+	return ok(fmt.Sprintf("readable by its owner only; keys: %d; key %d encrypts", len(keys), box.PrimaryKeyID()))
 }
 
 // sealed opens the newest value of every sealed column.

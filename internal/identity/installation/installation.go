@@ -20,7 +20,7 @@ const pepperBytes = 32
 
 // ErrNotDev means that development mode refuses a database because development mode did not create it.
 var ErrNotDev = errors.New("the database was not created by development mode; start without --dev, or with another " +
-	"data folder")
+	"data folder or database")
 
 // Config is what Open needs.
 type Config struct {
