@@ -18,13 +18,13 @@ import (
 	"sallyport/internal/reference"
 )
 
-// remote runs commands that know of the server its address and a key, and nothing of its data.
+// remote runs commands that have the address of a server and a key, and no access to its data.
 type remote struct {
 	t       *testing.T
 	environ []string
 }
 
-// remote makes a key of the environment production and returns who holds it.
+// remote creates a key of the environment production and returns its holder.
 func (in installation) remote(t *testing.T, s server, routes string) remote {
 	t.Helper()
 	key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes", routes))

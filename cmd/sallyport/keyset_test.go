@@ -64,13 +64,13 @@ func (r receiver) verified(t *testing.T, secret string) {
 	require.NoError(t, w.VerifyIgnoringTimestamp(f.body, f.header))
 }
 
-// hastyClock runs a test's function when code waits, and ends the wait.
-type hastyClock struct {
+// skippingClock runs a test's function when code waits, and ends the wait.
+type skippingClock struct {
 	*clock.Manual
 	meanwhile func()
 }
 
-func (c hastyClock) NewTimer(d time.Duration) clock.Timer {
+func (c skippingClock) NewTimer(d time.Duration) clock.Timer {
 	return hastyTimer{c.Manual.NewTimer(d), func() { c.meanwhile(); c.Advance(d) }}
 }
 
@@ -258,7 +258,7 @@ func TestRotateBesideServer(t *testing.T) {
 		require.Len(t, old, 1)
 
 		sealedLate := 0
-		r := in.call(t, command{args: []string{"keyset", "rotate"}, clock: hastyClock{Manual: clk, meanwhile: func() {
+		r := in.call(t, command{args: []string{"keyset", "rotate"}, clock: skippingClock{Manual: clk, meanwhile: func() {
 			subscribe()
 			sealedLate = in.sealedUnder(t)[old[0].ID]
 		}}})

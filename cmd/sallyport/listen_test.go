@@ -26,7 +26,7 @@ type local struct {
 }
 
 // newLocal starts a receiver that responds with respond; nil responds with 202.
-func newLocal(t *testing.T, answer http.HandlerFunc) *local {
+func newLocal(t *testing.T, respond http.HandlerFunc) *local {
 	t.Helper()
 	l := &local{}
 	l.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -37,11 +37,11 @@ func newLocal(t *testing.T, answer http.HandlerFunc) *local {
 		l.mu.Lock()
 		l.bodies, l.heads = append(l.bodies, string(body)), append(l.heads, r.Header.Clone())
 		l.mu.Unlock()
-		if answer == nil {
+		if respond == nil {
 			w.WriteHeader(http.StatusAccepted)
 			return
 		}
-		answer(w, r)
+		respond(w, r)
 	}))
 	await.Close(t, l.Server)
 	return l

@@ -120,7 +120,7 @@ func TestReplaysWait(t *testing.T) {
 	}))
 	await.Close(t, s)
 	wait := func(ctx context.Context, key string, meanwhile func(), args ...string) result {
-		clk := hastyClock{Manual: clock.NewManual(time.Now()), meanwhile: meanwhile}
+		clk := skippingClock{Manual: clock.NewManual(time.Now()), meanwhile: meanwhile}
 		return call(command{ctx: ctx, clock: clk, args: append([]string{"replays"}, args...)},
 			[]string{"SALLYPORT_SERVER=" + s.URL, "SALLYPORT_API_KEY=" + key})
 	}

@@ -56,9 +56,9 @@ func Glossary(contributing string) ([]Term, error) {
 }
 
 // Words returns a finding for each word that the glossary replaces, and for each sentence whose subject is a noun
-// clause ("What arrives is stored"). It reads documentation, exported doc comments, prose in string literals and help
-// tags of product code, the descriptions of the OpenAPI document, and the texts of definitions and of deploy. It leaves
-// out text in backticks, and released versions in the changelog.
+// clause ("What arrives is stored"). It reads documentation, the comments of all Go files, prose in string literals and
+// help tags of product code, the descriptions of the OpenAPI document, and the texts of definitions and of deploy. It
+// leaves out text in backticks, and released versions in the changelog.
 func Words(files []File, terms []Term) ([]Finding, error) {
 	w := newWords(terms)
 	for _, f := range files {
@@ -67,7 +67,7 @@ func Words(files []File, terms []Term) ([]Finding, error) {
 			w.markdown(f.Path, unreleased(f.Text))
 		case strings.HasSuffix(f.Path, ".md"):
 			w.markdown(f.Path, f.Text)
-		case isProductGo(f.Path):
+		case strings.HasSuffix(f.Path, ".go"):
 			if err := w.goFile(f); err != nil {
 				return nil, err
 			}
@@ -175,8 +175,8 @@ func (w *words) openAPI(f File) error {
 	return nil
 }
 
-// goFile checks the doc comments of a file's exported declarations, its string literals that hold prose, and the tags
-// that become help texts and descriptions.
+// goFile checks the comments of a file and, in product code, string literals that hold prose and the tags that become
+// help texts and descriptions.
 func (w *words) goFile(f File) error {
 	fset := token.NewFileSet()
 	parsed, err := parser.ParseFile(fset, f.Path, f.Text, parser.ParseComments|parser.SkipObjectResolution)
@@ -184,8 +184,11 @@ func (w *words) goFile(f File) error {
 		return fmt.Errorf("parse %s: %w", f.Path, err)
 	}
 	line := func(n ast.Node) int { return fset.Position(n.Pos()).Line }
-	for _, doc := range exportedDocs(parsed) {
-		w.text(f.Path, line(doc), commentText(doc))
+	for _, group := range parsed.Comments {
+		w.text(f.Path, line(group), commentText(group))
+	}
+	if !isProductGo(f.Path) {
+		return nil
 	}
 	tags := map[*ast.BasicLit]bool{}
 	ast.Inspect(parsed, func(n ast.Node) bool {
@@ -247,73 +250,6 @@ func concatenation(e ast.Expr) (string, bool) {
 		}
 	}
 	return "…", false
-}
-
-// exportedDocs returns the comments that go doc shows: of the package and of what it exports.
-func exportedDocs(f *ast.File) []*ast.CommentGroup {
-	docs := []*ast.CommentGroup{f.Doc}
-	for _, decl := range f.Decls {
-		switch decl := decl.(type) {
-		case *ast.FuncDecl:
-			if decl.Name.IsExported() && (decl.Recv == nil || exportedType(decl.Recv.List[0].Type)) {
-				docs = append(docs, decl.Doc)
-			}
-		case *ast.GenDecl:
-			for _, spec := range decl.Specs {
-				if of := exportedSpec(spec); of != nil {
-					docs = append(append(docs, decl.Doc), of...)
-				}
-			}
-		}
-	}
-	docs = slices.DeleteFunc(docs, func(g *ast.CommentGroup) bool { return g == nil })
-	return slices.Compact(docs)
-}
-
-// exportedSpec returns the comments of one constant, variable or type, nil ones included, or nil where it is not
-// exported.
-func exportedSpec(spec ast.Spec) []*ast.CommentGroup {
-	switch spec := spec.(type) {
-	case *ast.ValueSpec:
-		if slices.ContainsFunc(spec.Names, (*ast.Ident).IsExported) {
-			return []*ast.CommentGroup{spec.Doc, spec.Comment}
-		}
-	case *ast.TypeSpec:
-		if !spec.Name.IsExported() {
-			return nil
-		}
-		docs := []*ast.CommentGroup{spec.Doc, spec.Comment}
-		var fields *ast.FieldList
-		switch t := spec.Type.(type) {
-		case *ast.StructType:
-			fields = t.Fields
-		case *ast.InterfaceType:
-			fields = t.Methods
-		default:
-			return docs
-		}
-		for _, field := range fields.List {
-			if len(field.Names) == 0 || slices.ContainsFunc(field.Names, (*ast.Ident).IsExported) {
-				docs = append(docs, field.Doc, field.Comment)
-			}
-		}
-		return docs
-	}
-	return nil
-}
-
-func exportedType(t ast.Expr) bool {
-	switch t := t.(type) {
-	case *ast.StarExpr:
-		return exportedType(t.X)
-	case *ast.IndexExpr:
-		return exportedType(t.X)
-	case *ast.IndexListExpr:
-		return exportedType(t.X)
-	case *ast.Ident:
-		return t.IsExported()
-	}
-	return false
 }
 
 // commentText returns the text of a comment with its lines where they are.

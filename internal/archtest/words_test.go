@@ -55,6 +55,12 @@ func TestWordsFindsEachKindOfText(t *testing.T) {
 			`p/a.go:4: say response, not "answers"`},
 		"exported constant in a group": {"p/a.go", "package p\n\nconst (\n\tA = 1 // the answer\n)\n",
 			`p/a.go:4: say response, not "answer"`},
+		"private function": {"p/a.go", "package p\n\n// f answers.\nfunc f() {}\n",
+			`p/a.go:3: say response, not "answers"`},
+		"comment in a body": {"p/a.go", "package p\n\nfunc f() {\n\tg() // the answer\n}\n",
+			`p/a.go:4: say response, not "answer"`},
+		"test": {"p/a_test.go", "package p\n\n// What is sent is stored.\nfunc TestA() {}\n",
+			`p/a_test.go:3: name the subject: a sentence does not begin with "What"`},
 		"error message": {"p/a.go", "package p\n\nvar err = errors.New(\"no answer came\")\n",
 			`p/a.go:3: say response, not "answer"`},
 		"phrase over two literals": {"p/a.go", "package p\n\nvar s = \"it ended for \" +\n\t\"good\"\n",
@@ -85,16 +91,14 @@ func TestWordsFindsEachKindOfText(t *testing.T) {
 	}
 }
 
-// Code, quotations, questions and private comments stay as they are, or the check would be switched off.
+// Code, quotations, questions and the strings of tests stay as they are, or the check would be switched off.
 func TestWordsLeavesTheRestAlone(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ path, text string }{
-		"private comment":    {"p/a.go", "package p\n\n// f answers.\nfunc f() {} // What it answers.\n"},
-		"method of private":  {"p/a.go", "package p\n\ntype t struct{}\n\n// F answers.\nfunc (t) F() {}\n"},
 		"identifier":         {"p/a.go", "package p\n\nvar answer, s = 1, \"answer\"\n"},
 		"query":              {"p/a.go", "package p\n\nconst q = `SELECT answer FROM answers`\n"},
 		"import":             {"p/a.go", "package p\n\nimport \"answer\"\n"},
-		"test":               {"p/a_test.go", "// Package p answers.\npackage p\n"},
+		"message of a test":  {"p/a_test.go", "package p\n\nvar err = errors.New(\"no answer came\")\n"},
 		"code span":          {"docs/a.md", "The field `answer`, and [its page](answer.md).\n"},
 		"code block":         {"docs/a.md", "```sh\nanswer\n```\n"},
 		"part of a word":     {"docs/a.md", "An answerphone.\n"},

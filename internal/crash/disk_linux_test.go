@@ -29,7 +29,7 @@ func TestFullDisk(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, 0)) })
 	w := newWorld(t, "", dir)
 	s := startServer(t, dir, "")
-	w.settle(t, s)
+	w.populate(t, s)
 	filler := filepath.Join(dir, "filler")
 	w.outage(t, s, outage{
 		remnant: true,
@@ -71,7 +71,7 @@ func TestFileSizeLimit(t *testing.T) {
 	dir := t.TempDir()
 	w := newWorld(t, "", dir)
 	s := startServer(t, dir, "")
-	w.settle(t, s)
+	w.populate(t, s)
 	var old unix.Rlimit
 	w.outage(t, s, outage{
 		remnant: true,

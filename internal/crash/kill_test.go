@@ -29,7 +29,7 @@ func killRepeatedly(t *testing.T, databaseURL, dir string, times int) {
 	for round := range times {
 		s := startServer(t, dir, databaseURL)
 		if round == 0 {
-			w.settle(t, s)
+			w.populate(t, s)
 		}
 		stop := w.sender.start(t, s.base)
 		enough := w.sender.acknowledged() + 1 + random.IntN(150)
@@ -41,5 +41,5 @@ func killRepeatedly(t *testing.T, databaseURL, dir string, times int) {
 	}
 	w.finish(t)
 	t.Logf("%d events acknowledged, %d requests forwarded, %d in flight at kills, %d repeated", w.sender.acknowledged(),
-		w.ledger.read, open, w.ledger.repeats)
+		w.ledger.read, open, w.ledger.duplicates)
 }

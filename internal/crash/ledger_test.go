@@ -15,20 +15,20 @@ type ledger struct {
 	// read is how many arrivals have been compared.
 	read int
 	// seen holds every attempt that arrived, with whether any of its arrivals got a response of success.
-	seen map[try]bool
+	seen map[attemptKey]bool
 	// open are the attempts that had arrived without a recorded outcome when the last life ended: those that may be sent
 	// again, once.
-	open map[try]bool
+	open map[attemptKey]bool
 	// ended are the deliveries that had ended by then: none of them may be sent again.
 	ended map[deliveryKey]bool
 	// leases counts, for each delivery, the lives in a row that ended while they held its lease.
 	leases map[deliveryKey]int
 	// duplicates is the number of arrivals so far that duplicated an attempt.
-	repeats int
+	duplicates int
 }
 
 func newLedger(w *world) *ledger {
-	return &ledger{w: w, seen: map[try]bool{}, open: map[try]bool{}, ended: map[deliveryKey]bool{},
+	return &ledger{w: w, seen: map[attemptKey]bool{}, open: map[attemptKey]bool{}, ended: map[deliveryKey]bool{},
 		leases: map[deliveryKey]int{}}
 }
 
@@ -49,7 +49,7 @@ type attempt struct {
 // books is what the database holds.
 type books struct {
 	deliveries map[deliveryKey]delivery
-	attempts   map[try]attempt
+	attempts   map[attemptKey]attempt
 	// forwardable holds the events that are no duplicates, by uuid, with their provider's id.
 	forwardable map[string]string
 }
@@ -58,12 +58,12 @@ type books struct {
 // after a kill. A server that ends in good order releases everything.
 func (l *ledger) close(t *testing.T, leased bool) {
 	t.Helper()
-	l.w.sink.settle(t)
-	repeats := l.compareArrivals(t)
+	l.w.sink.quiesce(t)
+	duplicates := l.compareArrivals(t)
 	allowed := len(l.open)
-	require.LessOrEqual(t, repeats, allowed,
-		"the repeats of a life are bounded by what was in flight when the last one ended")
-	l.repeats += repeats
+	require.LessOrEqual(t, duplicates, allowed,
+		"the duplicates of a life are bounded by what was in flight when the last one ended")
+	l.duplicates += duplicates
 	d := l.w.database(t)
 	b := readBooks(t, d)
 	l.checkTransactions(t, d)
@@ -75,27 +75,27 @@ func (l *ledger) close(t *testing.T, leased bool) {
 
 // compareArrivals checks the arrivals since the last comparison against those that it permits, and returns how many
 // duplicated an attempt.
-func (l *ledger) compareArrivals(t *testing.T) (repeats int) {
+func (l *ledger) compareArrivals(t *testing.T) (duplicates int) {
 	t.Helper()
-	now := map[try]bool{}
+	now := map[attemptKey]bool{}
 	arrivals := l.w.sink.since(l.read)
 	l.read += len(arrivals)
 	for _, a := range arrivals {
-		require.False(t, now[a.try], "try %v arrived twice in one life of the server", a.try)
-		now[a.try] = true
-		require.False(t, l.ended[a.deliveryKey], "try %v arrived after its delivery had ended", a.try)
-		if _, again := l.seen[a.try]; again {
-			require.True(t, l.open[a.try], "try %v arrived again after its outcome had been recorded", a.try)
-			repeats++
+		require.False(t, now[a.attemptKey], "attempt %v arrived twice in one life of the server", a.attemptKey)
+		now[a.attemptKey] = true
+		require.False(t, l.ended[a.deliveryKey], "attempt %v arrived after its delivery had ended", a.attemptKey)
+		if _, again := l.seen[a.attemptKey]; again {
+			require.True(t, l.open[a.attemptKey], "attempt %v arrived again after its outcome had been recorded", a.attemptKey)
+			duplicates++
 		}
-		l.seen[a.try] = l.seen[a.try] || a.answer == 200
+		l.seen[a.attemptKey] = l.seen[a.attemptKey] || a.status == 200
 	}
-	return repeats
+	return duplicates
 }
 
 func readBooks(t *testing.T, d *db.DB) books {
 	t.Helper()
-	b := books{deliveries: map[deliveryKey]delivery{}, attempts: map[try]attempt{}, forwardable: map[string]string{}}
+	b := books{deliveries: map[deliveryKey]delivery{}, attempts: map[attemptKey]attempt{}, forwardable: map[string]string{}}
 	each(t, d, `SELECT event_uuid, subscription_id, status, generation, attempt_count, last_error FROM deliveries`,
 		func(r *sql.Rows) error {
 			var k deliveryKey
@@ -106,10 +106,10 @@ func readBooks(t *testing.T, d *db.DB) books {
 		})
 	each(t, d, `SELECT event_uuid, subscription_id, number, outcome, http_status FROM delivery_attempts`,
 		func(r *sql.Rows) error {
-			var k try
+			var k attemptKey
 			var v attempt
 			err := r.Scan(&k.event, &k.subscription, &k.number, &v.outcome, &v.status)
-			require.NotContains(t, b.attempts, k, "one try is recorded once")
+			require.NotContains(t, b.attempts, k, "one attempt is recorded once")
 			b.attempts[k] = v
 			return err
 		})
@@ -136,9 +136,9 @@ func (l *ledger) checkTransactions(t *testing.T, d *db.DB) {
 	for what, query := range map[string]string{
 		"one key gives one forwardable event": `SELECT COUNT(*) FROM (SELECT idempotency_key FROM webhook_events
 			WHERE duplicate_of IS NULL GROUP BY connection_uuid, idempotency_key HAVING COUNT(*) > 1) q`,
-		"a repeat names an event that is there": `SELECT COUNT(*) FROM webhook_events e WHERE e.duplicate_of IS NOT NULL
+		"a duplicate names an event that is there": `SELECT COUNT(*) FROM webhook_events e WHERE e.duplicate_of IS NOT NULL
 			AND NOT EXISTS (SELECT 1 FROM webhook_events o WHERE o.event_uuid = e.duplicate_of AND o.duplicate_of IS NULL)`,
-		"a repeat is not forwarded": `SELECT COUNT(*) FROM webhook_events e WHERE e.duplicate_of IS NOT NULL
+		"a duplicate is not forwarded": `SELECT COUNT(*) FROM webhook_events e WHERE e.duplicate_of IS NOT NULL
 			AND EXISTS (SELECT 1 FROM deliveries d WHERE d.event_uuid = e.event_uuid)`,
 		"an event has its payload": `SELECT COUNT(*) FROM webhook_events e WHERE e.duplicate_of IS NULL
 			AND NOT EXISTS (SELECT 1 FROM webhook_event_payloads p WHERE p.event_uuid = e.event_uuid)`,
@@ -186,21 +186,21 @@ func (l *ledger) checkAttempts(t *testing.T, b books) {
 	count := map[deliveryKey]int64{}
 	for k, a := range b.attempts {
 		success, arrived := l.seen[k]
-		require.True(t, arrived, "try %v is on record and never arrived", k)
+		require.True(t, arrived, "attempt %v is on record and never arrived", k)
 		d := b.deliveries[k.deliveryKey]
 		switch a.outcome {
 		case "succeeded":
-			require.True(t, success, "try %v is on record as a success that the receiver never gave", k)
-			require.Equal(t, "succeeded", d.status, "try %v", k)
-			require.Equal(t, d.attempts, k.number, "try %v is a success and not the last", k)
+			require.True(t, success, "attempt %v is on record as a success that the receiver never gave", k)
+			require.Equal(t, "succeeded", d.status, "attempt %v", k)
+			require.Equal(t, d.attempts, k.number, "attempt %v is a success and not the last", k)
 		default:
-			require.Equal(t, "failed", a.outcome, "try %v", k)
-			require.EqualValues(t, 500, a.status.Int64, "try %v", k)
+			require.Equal(t, "failed", a.outcome, "attempt %v", k)
+			require.EqualValues(t, 500, a.status.Int64, "attempt %v", k)
 		}
 		count[k.deliveryKey]++
 	}
 	for k, d := range b.deliveries {
-		require.Equal(t, d.attempts, count[k], "tries on record of delivery %v", k)
+		require.Equal(t, d.attempts, count[k], "recorded attempts of delivery %v", k)
 		require.EqualValues(t, 1, d.generation, "delivery %v", k)
 	}
 }
@@ -208,17 +208,17 @@ func (l *ledger) checkAttempts(t *testing.T, b books) {
 // note remembers how the life ended, for the next comparison.
 func (l *ledger) note(t *testing.T, b books, leased bool) {
 	t.Helper()
-	l.open = map[try]bool{}
+	l.open = map[attemptKey]bool{}
 	for k := range l.seen {
 		if _, recorded := b.attempts[k]; recorded {
 			continue
 		}
 		l.open[k] = true
 		d, exists := b.deliveries[k.deliveryKey]
-		require.True(t, exists, "try %v was sent before its delivery was stored", k)
-		require.Equal(t, d.attempts+1, k.number, "try %v was sent out of turn", k)
+		require.True(t, exists, "attempt %v was sent before its delivery was stored", k)
+		require.Equal(t, d.attempts+1, k.number, "attempt %v was sent out of turn", k)
 		if leased {
-			require.Contains(t, []string{"sending", "dead"}, d.status, "try %v was sent without a lease", k)
+			require.Contains(t, []string{"sending", "dead"}, d.status, "attempt %v was sent without a lease", k)
 		}
 	}
 	for k, d := range b.deliveries {
@@ -250,7 +250,7 @@ func (l *ledger) checkEnded(t *testing.T) {
 		}
 		require.Equal(t, "dead", row.status, "delivery %v", k)
 		require.True(t, row.failure.Valid, "delivery %v is dead without a reason", k)
-		if row.attempts == tries {
+		if row.attempts == maxAttempts {
 			require.Contains(t, row.failure.String, `"unexpected_status"`, "delivery %v", k)
 			continue
 		}

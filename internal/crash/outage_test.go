@@ -22,14 +22,14 @@ func TestLostPostgres(t *testing.T) {
 	for name, cut := range map[string]func(t *testing.T, p *proxy){
 		"at any moment": func(_ *testing.T, p *proxy) { p.setCut(true) },
 		// Deliveries whose lease was committed are then leased to a process that does not know of them.
-		"before the answer to a commit": func(t *testing.T, p *proxy) { t.Helper(); p.cutAtCommit(t) },
+		"before the response to a commit": func(t *testing.T, p *proxy) { t.Helper(); p.cutAtCommit(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, testkit.NewPostgres(t), t.TempDir())
 			p, through := newProxy(t, w.databaseURL)
 			s := startServer(t, w.dir, through)
-			w.settle(t, s)
+			w.populate(t, s)
 			w.outage(t, s, outage{
 				begin: func() { cut(t, p) },
 				end:   func() { p.setCut(false) },
@@ -76,7 +76,7 @@ func (w *world) outage(t *testing.T, s *server, o outage) {
 	require.Equal(t, stopped, waitSteady(t, "dispatch stays stopped", quiet, arrived))
 	require.Positive(t, w.sender.acknowledged()*receivers-stopped, "nothing was left to be sent, so nothing was held back")
 	w.sender.enter(recovering)
-	for _, a := range w.sender.answersIn(down) {
+	for _, a := range w.sender.exchangesIn(down) {
 		if o.remnant && a.status == http.StatusOK {
 			continue // it is looked for among the stored events like every other
 		}

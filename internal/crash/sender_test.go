@@ -30,8 +30,8 @@ const (
 	recovering
 )
 
-// result is the result of one inbound request.
-type answered struct {
+// exchange is the result of one inbound request.
+type exchange struct {
 	guid string
 	// began and ended are the phases in which the request started and its response came.
 	began, ended phase
@@ -52,7 +52,7 @@ type sender struct {
 	phase      phase
 	made       int
 	unanswered []string
-	answers    []answered
+	exchanges  []exchange
 	// events is the acknowledged event of each delivery.
 	events     map[string]string
 	acked      []string // guids in the order of their first acknowledgement
@@ -129,7 +129,7 @@ func (p *sender) next(random *rand.Rand) (guid string, twice bool) {
 }
 
 // resend sends all deliveries without a response once, and reports whether all are acknowledged now.
-func (p *sender) repeat(ctx context.Context, base string) bool {
+func (p *sender) resend(ctx context.Context, base string) bool {
 	p.mu.Lock()
 	list := p.unanswered
 	p.unanswered = nil
@@ -144,12 +144,12 @@ func (p *sender) repeat(ctx context.Context, base string) bool {
 
 // post sends a delivery, takes down what came of it, and reports whether it was acknowledged.
 func (p *sender) post(ctx context.Context, base, guid string) bool {
-	a := answered{guid: guid, began: p.now()}
+	a := exchange{guid: guid, began: p.now()}
 	a.status, a.retryAfter = p.request(ctx, base+"/api/v1/webhook/"+p.segment, guid, &a)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a.ended = p.phase
-	p.answers = append(p.answers, a)
+	p.exchanges = append(p.exchanges, a)
 	if a.status != http.StatusOK {
 		if p.events[guid] == "" {
 			p.unanswered = append(p.unanswered, guid)
@@ -168,7 +168,7 @@ func (p *sender) post(ctx context.Context, base, guid string) bool {
 }
 
 // request returns the response's status, or 0 when there was none, and reads an acknowledgement into a.
-func (p *sender) request(ctx context.Context, url, guid string, a *answered) (status int, retryAfter string) {
+func (p *sender) request(ctx context.Context, url, guid string, a *exchange) (status int, retryAfter string) {
 	body := []byte(bodyPrefix + `"issue":{"title":` + strconv.Quote(guid) + `}}`)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
@@ -222,12 +222,12 @@ func (p *sender) acknowledged() int {
 	return len(p.acked)
 }
 
-// answersIn returns the results of the requests that began and ended in the phase.
-func (p *sender) answersIn(ph phase) []answered {
+// exchangesIn returns the results of the requests that began and ended in the phase.
+func (p *sender) exchangesIn(ph phase) []exchange {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var list []answered
-	for _, a := range p.answers {
+	var list []exchange
+	for _, a := range p.exchanges {
 		if a.began == ph && a.ended == ph {
 			list = append(list, a)
 		}
@@ -238,11 +238,11 @@ func (p *sender) answersIn(ph phase) []answered {
 // refused reports whether many requests in a row have been refused since the store went away.
 func (p *sender) refused() bool {
 	const many = 30
-	list := p.answersIn(down)
+	list := p.exchangesIn(down)
 	if len(list) < many {
 		return false
 	}
-	return !slices.ContainsFunc(list[len(list)-many:], func(a answered) bool { return a.status == http.StatusOK })
+	return !slices.ContainsFunc(list[len(list)-many:], func(a exchange) bool { return a.status == http.StatusOK })
 }
 
 // check requires that acknowledgements were consistent: one event for one delivery, and at most one of its responses
@@ -253,7 +253,7 @@ func (p *sender) check(t *testing.T) {
 	defer p.mu.Unlock()
 	require.Empty(t, p.violations)
 	first := map[string]bool{}
-	for _, a := range p.answers {
+	for _, a := range p.exchanges {
 		if a.status == http.StatusOK && !a.duplicate {
 			require.False(t, first[a.guid], "delivery %s was acknowledged twice as new", a.guid)
 			first[a.guid] = true

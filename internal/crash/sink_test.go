@@ -21,16 +21,16 @@ type deliveryKey struct{ event, subscription string }
 
 // attemptKey names one attempt of a delivery: resending it uses the same number again, because a number is used up when
 // its outcome is recorded.
-type try struct {
+type attemptKey struct {
 	deliveryKey
 	number int64
 }
 
 // arrival is a request that reached the receiver.
 type arrival struct {
-	try
-	// answer is the status of the response; 0 when the sender was gone first.
-	answer int
+	attemptKey
+	// status is the status of the response; 0 when the sender was gone first.
+	status int
 }
 
 // sink is the receiver of everything. Mostly it responds immediately; some deliveries are slow, some fail the first
@@ -80,7 +80,7 @@ func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	a := try{deliveryKey{r.Header.Get("Webhook-Id"), r.Header.Get("Sallyport-Subscription-Id")}, number}
+	a := attemptKey{deliveryKey{r.Header.Get("Webhook-Id"), r.Header.Get("Sallyport-Subscription-Id")}, number}
 	i, gate := s.arrived(a)
 	defer s.left()
 	select {
@@ -96,12 +96,12 @@ func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 		return
 	}
-	s.answer(i, status)
+	s.respond(i, status)
 	w.WriteHeader(status)
 }
 
 // plan says how the receiver treats an attempt; it is the same for the same seed.
-func (s *sink) plan(a try) (wait time.Duration, status int) {
+func (s *sink) plan(a attemptKey) (wait time.Duration, status int) {
 	h := fnv.New64a()
 	_, _ = h.Write(strconv.AppendUint(nil, s.seed, 10))
 	_, _ = h.Write([]byte(a.event + a.subscription))
@@ -118,10 +118,10 @@ func (s *sink) plan(a try) (wait time.Duration, status int) {
 	}
 }
 
-func (s *sink) arrived(a try) (index int, gate <-chan struct{}) {
+func (s *sink) arrived(a attemptKey) (index int, gate <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.arrivals = append(s.arrivals, arrival{try: a})
+	s.arrivals = append(s.arrivals, arrival{attemptKey: a})
 	s.active++
 	return len(s.arrivals) - 1, s.gate
 }
@@ -132,11 +132,11 @@ func (s *sink) left() {
 	s.active--
 }
 
-// answer records the response before it goes out, so that no one can know of it earlier than this list.
-func (s *sink) answer(i, status int) {
+// respond records the response before it goes out, so that no one can know of it earlier than this list.
+func (s *sink) respond(i, status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.arrivals[i].answer = status
+	s.arrivals[i].status = status
 }
 
 // hold keeps back every response until admit or release.
@@ -183,7 +183,7 @@ func (s *sink) since(from int) []arrival {
 }
 
 // quiesce returns when the sink has read and recorded everything that a server sent before it ended.
-func (s *sink) settle(t *testing.T) {
+func (s *sink) quiesce(t *testing.T) {
 	t.Helper()
 	// Connections are accepted in order: when this one has been, those that the server made have been too.
 	var d net.Dialer

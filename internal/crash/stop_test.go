@@ -20,7 +20,7 @@ func TestTerminate(t *testing.T) {
 		for life := range 5 {
 			s := startServer(t, dir, databaseURL, "--shutdown-timeout", shutdownTimeout.String())
 			if life == 0 {
-				w.settle(t, s)
+				w.populate(t, s)
 			}
 			stop := w.sender.start(t, s.base)
 			enough := w.sender.acknowledged() + 150
@@ -28,10 +28,10 @@ func TestTerminate(t *testing.T) {
 			s.terminate(t)
 			stop()
 			w.ledger.close(t, false)
-			require.Empty(t, w.ledger.open, "every try under way was finished and recorded")
+			require.Empty(t, w.ledger.open, "every attempt in progress was finished and recorded")
 		}
 		w.finish(t)
-		require.Zero(t, w.ledger.repeats)
+		require.Zero(t, w.ledger.duplicates)
 	})
 }
 
@@ -45,7 +45,7 @@ func TestTerminateBesideHangingReceiver(t *testing.T) {
 		w := newWorld(t, databaseURL, dir)
 		const timeout = time.Second
 		s := startServer(t, dir, databaseURL, "--shutdown-timeout", timeout.String())
-		w.settle(t, s)
+		w.populate(t, s)
 		w.sink.hold()
 		stop := w.sender.start(t, s.base)
 		waitFor(t, "the receiver is as busy as it can be", func() bool {

@@ -22,8 +22,8 @@ const (
 	secret = "a secret of the provider's side"
 	// receivers is how many subscriptions get each event.
 	receivers = 2
-	// attempts is how many attempts a delivery has: one, and those of the schedule.
-	tries = 3
+	// maxAttempts is how many attempts a delivery has: one, and those of the schedule.
+	maxAttempts = 3
 	// inFlight is how many attempts may be in progress at the same time: the server's default of 10 for each subscription.
 	inFlight = 10 * receivers
 )
@@ -60,7 +60,7 @@ func newWorld(t *testing.T, databaseURL, dir string) *world {
 }
 
 // populate creates the connections and subscriptions of a new database.
-func (w *world) settle(t *testing.T, s *server) {
+func (w *world) populate(t *testing.T, s *server) {
 	t.Helper()
 	w.credentials(t)
 	w.sender.segment = w.connect(t, s, "busy")
@@ -111,12 +111,12 @@ func (w *world) call(t *testing.T, s *server, method, path string, body any, sta
 	r.Header.Set("Content-Type", "application/json")
 	resp, err := w.http.Do(r)
 	require.NoError(t, err)
-	answer, err := io.ReadAll(resp.Body)
+	response, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
-	require.Equal(t, status, resp.StatusCode, "%s %s: %s", method, path, answer)
+	require.Equal(t, status, resp.StatusCode, "%s %s: %s", method, path, response)
 	if out != nil {
-		require.NoError(t, json.Unmarshal(answer, out))
+		require.NoError(t, json.Unmarshal(response, out))
 	}
 }
 
@@ -124,7 +124,7 @@ func (w *world) call(t *testing.T, s *server, method, path string, body any, sta
 func (w *world) drain(t *testing.T, s *server) {
 	t.Helper()
 	waitFor(t, "what was not acknowledged is taken on repetition", func() bool {
-		return w.sender.repeat(t.Context(), s.base)
+		return w.sender.resend(t.Context(), s.base)
 	})
 	waitFor(t, "every delivery ends", func() bool {
 		var open []struct{}

@@ -155,7 +155,7 @@ func (w *world) taken(takes <-chan func(), responses <-chan int) func() {
 	return nil
 }
 
-// JSON nested so deep that parsers give up on it is kept byte for byte and shown and forwarded as text, so that every
+// JSON nested so deep that parsers refuse it is kept byte for byte and shown and forwarded as text, so that every
 // reader of a response or an envelope can parse it.
 func TestDeeplyNestedBody(t *testing.T) {
 	t.Parallel()

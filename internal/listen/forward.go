@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// keptAnswer is how much of a receiver's response is read.
-	keptAnswer = 64 << 10
+	// maxResponse is how much of a receiver's response is read.
+	maxResponse = 64 << 10
 	// fetches is how often an event is requested while the server does not respond, and fetchWait the time between two
 	// requests.
 	fetches   = 5
@@ -64,7 +64,7 @@ func (l *listener) forward(ctx context.Context, e *event) Result {
 	}
 	start := l.Clock.Now()
 	resp, eerr := l.client.Do(ctx, egress.Request{Method: http.MethodPost, URL: l.target,
-		Header: l.headers(e, body, start), Body: body, Timeout: l.Timeout, MaxResponseBytes: keptAnswer})
+		Header: l.headers(e, body, start), Body: body, Timeout: l.Timeout, MaxResponseBytes: maxResponse})
 	r.Status, r.DurationMS = resp.Status, float64(l.Clock.Now().Sub(start).Microseconds())/1000
 	if eerr != nil {
 		r.Error = eerr.Message

@@ -64,7 +64,7 @@ func (s *Service) changeKey(ctx context.Context, actor access.Principal, keyID, 
 	if err != nil {
 		return Key{}, err
 	}
-	defer s.keys.drop() // also when the response to a successful commit was lost
+	defer s.keys.drop() // also if the commit succeeded and its response was lost
 	var after Key
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		before, err := s.lockKey(ctx, tx, team, keyID)

@@ -119,7 +119,7 @@ const keyByLookup = "LEFT JOIN api_key_grants g ON g.api_key_id = k.id AND (k.se
 	"$2) WHERE k.lookup_id = $1"
 
 // readCredential finds a key by the part that is not secret, and nil where there is none. Its grants come with it only
-// where mac is the code of one of its secrets: a guess reads one row, however many grants there are.
+// where mac is the HMAC of one of its secrets: a guess reads one row, however many grants there are.
 func readCredential(ctx context.Context, q db.Querier, lookup string, mac []byte,
 	nowMillis int64) (*credential, error) {
 	return queryCredential(ctx, q, keyByLookup, nowMillis, lookup, mac)
@@ -199,8 +199,7 @@ const (
 	maxCachedWeight = 2_000_000
 )
 
-// keyDigest names a text by its code under the pepper. Without the pepper no one can compute it, and it does not reveal
-// the text.
+// keyDigest is the HMAC of a text under the pepper. The digest does not reveal the text.
 type keyDigest [sha256.Size]byte
 
 // keyCache holds the keys that were used lately, by the digest of their text: only texts that held are in it.

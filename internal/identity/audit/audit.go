@@ -53,7 +53,7 @@ type Event struct {
 	Details State
 }
 
-// errIncomplete is a programming error: an event that no search could find.
+// errIncomplete reports a caller that leaves out a part by which events are searched.
 var errIncomplete = errors.New("an audit event needs an actor, an action and a target")
 
 // Record writes the event in tx. The change and its event are committed together or not at all: a caller whose Record

@@ -32,7 +32,7 @@ const (
 	MaxInvitationLifetime = 30 * 24 * time.Hour
 	// MaxInvitations is the maximum number of a team's pending invitations.
 	MaxInvitations = 500
-	// resendInterval is how soon another link can be had, so that no mailbox can be filled from here.
+	// resendInterval is how soon another link can be sent, so that no one can fill a mailbox.
 	resendInterval = time.Minute
 	// keepInvitations is how long invitations stay listed after their expiry.
 	keepInvitations = 90 * 24 * time.Hour
@@ -205,7 +205,7 @@ func invitationExpiryViolation(v *apperr.Violations, expiresMillis int64, now ti
 // mayInvite returns forbidden unless the actor may add members and give roles.
 func mayInvite(c members.Change) error {
 	if c.Actor.Kind != access.KindUser {
-		return team.ErrActor // an invitation belongs to a user, whose rights bound it
+		return team.ErrActor // an invitation belongs to a user, whose rights limit it
 	}
 	if err := c.Require(access.MembersWrite); err != nil {
 		return err
@@ -213,7 +213,7 @@ func mayInvite(c members.Change) error {
 	return c.Require(access.RolesWrite)
 }
 
-// invitable returns an error where the address has its place in the team, or its link.
+// invitable returns an error if the address is a member or has a pending invitation.
 func (s *Service) invitable(ctx context.Context, tx *sql.Tx, c members.Change, email string) error {
 	a, known, err := members.ReadAccount(ctx, tx, email)
 	if err != nil {
@@ -268,7 +268,7 @@ func (s *Service) mailInvitation(ctx context.Context, tx *sql.Tx, c members.Chan
 	if err != nil {
 		return err
 	}
-	// A mail of before that has not left carries a link that works no more.
+	// A queued mail carries the old link, which no longer works.
 	if err := s.mails.Drop(ctx, tx, i.ID); err != nil {
 		return err
 	}
@@ -318,8 +318,7 @@ func openInvitation(ctx context.Context, tx *sql.Tx, c members.Change, invitatio
 }
 
 // ResendInvitation makes another link for an invitation of the actor's team, expired or not, for InvitationLifetime
-// from now, and mails it where mails can be sent. The link before works no more, and the actor is who invites from then
-// on. It returns not_found, rate_limited within a minute of the link before, invitation_ended also where the role or
+// from now, and mails it where mails can be sent. The old link stops working, and the actor becomes the inviter. It returns not_found, rate_limited within a minute of the link before, invitation_ended also where the role or
 // its environment are gone, and what Invite returns.
 func (s *Service) ResendInvitation(ctx context.Context, actor access.Principal,
 	invitationID string) (SentInvitation, error) {
@@ -343,7 +342,7 @@ func (s *Service) ResendInvitation(ctx context.Context, actor access.Principal,
 		if err != nil {
 			return err
 		}
-		// Its own link is none that stands in the way.
+		// The invitation's own link must not count as pending.
 		if err := dropInvitationToken(ctx, tx, c.Team, i.ID); err != nil {
 			return err
 		}

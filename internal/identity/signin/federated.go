@@ -25,13 +25,13 @@ type Federated struct {
 	Email string
 	// Roles are those that they have for as long as the provider says so.
 	Roles []members.GivenRole
-	// Join makes a person a member if no user has their address and there is a role for them.
-	Join bool
-	// Link accepts the address as proof that the user with that address is this person.
-	Link bool
-	// Holds returns an error where what is said here does not hold any more, and has it hold until the transaction ends:
-	// to ask the provider takes time, in which its settings may change. Nil where they cannot.
-	Holds func(ctx context.Context, tx *sql.Tx) error
+	// MayJoin makes a person a member if no user has their address and there is a role for them.
+	MayJoin bool
+	// MayLink accepts the address as proof that the user with that address is this person.
+	MayLink bool
+	// Recheck returns an error if the provider's settings changed since, and locks them until the transaction ends. Nil
+	// where they cannot change.
+	Recheck func(ctx context.Context, tx *sql.Tx) error
 }
 
 var (
@@ -48,7 +48,7 @@ func errNotMember(cause error) error {
 // SignInFederated signs in whom an identity provider vouches for and starts a session; replaced is the refresh token
 // that the client had until now, if any. Roles that the provider gave before and gives no longer are taken away. It
 // returns sso_not_member where they are none and may not become one, sso_account_exists where their address is that of
-// a user who is not linked to them, and what f.Holds returns.
+// a user who is not linked to them, and what f.Recheck returns.
 func (s *Service) SignInFederated(ctx context.Context, c access.Client, f Federated,
 	replaced RefreshToken) (SignIn, error) {
 	var ok bool
@@ -63,8 +63,8 @@ func (s *Service) SignInFederated(ctx context.Context, c access.Client, f Federa
 	try := func() error {
 		return s.db.Tx(ctx, func(tx *sql.Tx) error {
 			in = SignIn{}
-			if f.Holds != nil {
-				if err := f.Holds(ctx, tx); err != nil {
+			if f.Recheck != nil {
+				if err := f.Recheck(ctx, tx); err != nil {
 					return err
 				}
 			}
@@ -136,13 +136,13 @@ func (s *Service) newIdentity(ctx context.Context, tx *sql.Tx, c access.Client, 
 			return members.User{}, err
 		}
 		// An address that went from one person to another at the provider does not bring the account along.
-		if !f.Link || linked {
+		if !f.MayLink || linked {
 			return members.User{}, apperr.Wrap(apperr.CodeSSOAccountExists,
 				"A user has this e-mail address and is not linked to the identity provider; sign in as before", errTaken)
 		}
 		e.Action = "user.link_identity"
 	} else {
-		if !f.Join || len(f.Roles) == 0 {
+		if !f.MayJoin || len(f.Roles) == 0 {
 			return members.User{}, errNotMember(errStranger)
 		}
 		user = members.User{ID: id.New(id.PrefixUser), Email: f.Email}

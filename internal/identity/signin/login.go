@@ -89,7 +89,7 @@ func (s *Service) Login(ctx context.Context, c access.Client, with Credentials, 
 			return err
 		case refused != nil:
 			refusal = refused // what it counts is to be committed
-			return halfway(ctx, tx, at, refused)
+			return keepAttemptCounted(ctx, tx, at, refused)
 		case enrolled:
 			methods = append(methods, methodOTP)
 		}
@@ -111,10 +111,10 @@ func (s *Service) Login(ctx context.Context, c access.Client, with Credentials, 
 	return in, nil
 }
 
-// halfway handles an attempt with the right password and without the right second factor. It stays counted for the
+// keepAttemptCounted handles an attempt with the right password and without the right second factor. It stays counted for the
 // account, so that a person with the password cannot try codes faster than passwords. An attempt without a code is not
 // counted for the address, or the sign-ins of one office would add up.
-func halfway(ctx context.Context, tx *sql.Tx, at Attempt, refused error) error {
+func keepAttemptCounted(ctx context.Context, tx *sql.Tx, at Attempt, refused error) error {
 	if at.address == nil || !apperr.Is(refused, apperr.CodeTOTPRequired) {
 		return nil
 	}

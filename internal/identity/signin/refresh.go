@@ -99,7 +99,7 @@ func (s *Service) Refresh(ctx context.Context, c access.Client, token RefreshTok
 	if !ok {
 		return SignIn{}, apperr.Unauthorized(errRefreshForm)
 	}
-	// The read waits for no writer: made-up tokens keep no one waiting.
+	// Check without the writer, so that made-up tokens cannot block it.
 	_, ok, err := readFamily(ctx, s.db.Read(), t.familyMAC(s.pepper), s.clock.Now())
 	if err != nil {
 		return SignIn{}, err

@@ -94,7 +94,7 @@ func (s *Service) RequestReset(ctx context.Context, c access.Client, email strin
 // error that kept it from going on.
 func (s *Service) SendResets(ctx context.Context) (time.Duration, error) {
 	for ctx.Err() == nil {
-		more, err := s.answerReset(ctx)
+		more, err := s.processReset(ctx)
 		if err != nil || !more {
 			return resetInterval, err
 		}
@@ -102,8 +102,8 @@ func (s *Service) SendResets(ctx context.Context) (time.Duration, error) {
 	return resetInterval, nil
 }
 
-// answerReset handles the oldest request and reports whether there was one.
-func (s *Service) answerReset(ctx context.Context) (found bool, err error) {
+// processReset handles the oldest request and reports whether there was one.
+func (s *Service) processReset(ctx context.Context) (found bool, err error) {
 	if !s.mailsEnabled() {
 		return false, nil // another node may send mails
 	}
@@ -114,12 +114,12 @@ func (s *Service) answerReset(ctx context.Context) (found bool, err error) {
 		stored, ok, err := claimResetRequest(ctx, s.db, tx)
 		found = ok
 		if err != nil || !ok || s.clock.Now().Sub(stored.created) >= ResetLifetime {
-			return err // who asked so long ago has asked again
+			return err // the user has asked again since
 		}
 		var r resetRequest
 		plain, err := s.box.Open(stored.sealed, resetRequestAD(stored.id))
 		if err != nil {
-			return nil //nolint:nilerr // sealed by a keyset that is gone: who asked will ask again, and the queue goes on
+			return nil //nolint:nilerr // its keyset is gone; the user will ask again
 		}
 		if err := json.Unmarshal(plain, &r); err != nil {
 			return fmt.Errorf("read a request for a link: %w", err)

@@ -132,7 +132,7 @@ func (s *Service) Logout(ctx context.Context, c access.Client, refresh RefreshTo
 	if !wellFormed && signedIn.Session == "" {
 		return apperr.Unauthorized(errNothingToEnd)
 	}
-	if signedIn.Session == "" { // the read waits for no writer: made-up tokens keep no one waiting
+	if signedIn.Session == "" { // check without the writer, so that made-up tokens cannot block it
 		if _, ok, err := readFamily(ctx, s.db.Read(), t.familyMAC(s.pepper), s.clock.Now()); err != nil || !ok {
 			return err
 		}

@@ -58,7 +58,7 @@ func (s *Service) published(ctx context.Context, issuer string, age time.Duratio
 	}
 	type result struct {
 		published
-		fault *providerError
+		refusal *providerError
 	}
 	// All waiting requests share the exchange, so it outlives the request that began it; each exchange has a deadline of
 	// its own.
@@ -76,7 +76,7 @@ func (s *Service) published(ctx context.Context, issuer string, age time.Duratio
 			Unreachable: true}
 	case r := <-loaded:
 		got, _ := r.Val.(result)
-		return got.published, got.fault
+		return got.published, got.refusal
 	}
 }
 

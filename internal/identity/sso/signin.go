@@ -179,7 +179,7 @@ func (s *Service) Finish(ctx context.Context, c access.Client, providerID string
 	if err != nil {
 		return signin.SignIn{}, "", err
 	}
-	who.Holds = func(ctx context.Context, tx *sql.Tx) error { return s.requireUnchanged(ctx, tx, p) }
+	who.Recheck = func(ctx context.Context, tx *sql.Tx) error { return s.requireUnchanged(ctx, tx, p) }
 	in, err := s.signIn.SignInFederated(ctx, c, who, replaced)
 	return in, returnTo, err
 }
@@ -266,7 +266,7 @@ func (s *Service) person(p Provider, subject string, about claims) (signin.Feder
 	}
 	return signin.Federated{
 		Team: p.Team, Provider: p.ID, Issuer: p.Issuer, Subject: subject, Email: email, Roles: p.roles(groups),
-		Join: p.JustInTime, Link: p.LinkExisting,
+		MayJoin: p.JustInTime, MayLink: p.LinkExisting,
 	}, nil
 }
 
@@ -291,7 +291,7 @@ func refusal(code string) *providerError {
 	}
 }
 
-// failed is an error as the response to a browser.
+// failed returns the API error of a provider error.
 func failed(f *providerError) error {
 	if f.Unreachable {
 		return apperr.New(apperr.CodeSSOUnavailable, f.Message).RetryIn(5 * time.Second)

@@ -153,7 +153,7 @@ func (s *Service) insertSignIn(ctx context.Context, v signIn, now time.Time) err
 // useSignIn removes a sign-in of the provider that the browser has begun and returns where it goes on. Only one caller
 // gets it.
 func (s *Service) useSignIn(ctx context.Context, v signIn, now time.Time) (returnTo string, ok bool, err error) {
-	// The read waits for no writer: made-up responses keep no one waiting.
+	// Check without the writer, so that made-up responses cannot block it.
 	var n int
 	err = s.db.Read().QueryRowContext(ctx, "SELECT 1 FROM sso_sign_ins WHERE state_hash = $1 AND browser_hash = $2",
 		v.stateHash, v.browserHash).Scan(&n)

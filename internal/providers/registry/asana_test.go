@@ -56,7 +56,7 @@ func TestAsanaHandshake(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "asana", nil)
 	r := at(deliver(time.Time{}, "{}", "X-Hook-Secret", asanaSecret), "POST", "")
-	answer := requireAnswered(t, v, r, 200, "", "")
+	answer := requireHandshakeText(t, v, r, 200, "", "")
 	require.Equal(t, asanaSecret, answer.Header.Get("X-Hook-Secret"))
 	require.Equal(t, asanaSecret, answer.Capture.Value.Reveal())
 	require.False(t, answer.Capture.Confirm)

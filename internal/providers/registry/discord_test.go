@@ -83,9 +83,9 @@ func TestDiscordHandshakes(t *testing.T) {
 	v := connect(t, "discord", nil, discordKey)
 	accepted := at(deliver(time.Unix(1772600767, 0), ping, "X-Signature-Ed25519", signature, "X-Signature-Timestamp",
 		discordTime), "POST", "")
-	requireAnswered(t, v, accepted, 204, "application/json", "")
+	requireHandshakeText(t, v, accepted, 204, "application/json", "")
 	interaction := discordDelivery(t, `{"application_id":"1","id":"2","token":"t","type":1,"version":1}`)
-	requireAnswered(t, v, interaction, 200, "application/json", `{"type":1}`)
+	requireHandshakeText(t, v, interaction, 200, "application/json", `{"type":1}`)
 
 	for _, r := range []*verification.Request{accepted, interaction} {
 		forged := cloneRequest(r)

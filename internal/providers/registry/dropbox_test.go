@@ -40,8 +40,8 @@ func TestDropboxChallenge(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "dropbox", nil, dropboxSecret)
 	get := func(query string) *verification.Request { return at(deliver(time.Time{}, ""), "GET", query) }
-	requireAnswered(t, v, get("challenge=abc123"), 200, "text/plain; charset=utf-8", "abc123")
-	requireAnswered(t, v, get("challenge=%3Cscript%3E"), 200, "text/plain; charset=utf-8", "<script>")
+	requireHandshakeText(t, v, get("challenge=abc123"), 200, "text/plain; charset=utf-8", "abc123")
+	requireHandshakeText(t, v, get("challenge=%3Cscript%3E"), 200, "text/plain; charset=utf-8", "<script>")
 	requireHandshakeRefused(t, v, get("challenge="+strings.Repeat("a", 1025)), verification.ReasonHandshakeMalformed)
 	requireNoHandshake(t, v, get("challenge=a&challenge=b"))
 	requireNoHandshake(t, v, get(""))

@@ -68,7 +68,7 @@ func FuzzDefinitions(f *testing.F) {
 			if answer == nil {
 				continue
 			}
-			for _, signature := range answered(answer) {
+			for _, signature := range handshakeTexts(answer) {
 				for _, wanted := range wantedBodies(query, body) {
 					forged := cloneRequest(r)
 					forged.Method, forged.Body = http.MethodPost, []byte(wanted)
@@ -85,7 +85,7 @@ func FuzzDefinitions(f *testing.F) {
 }
 
 // handshakeTexts returns the content of a response to a handshake, in the forms in which signatures appear.
-func answered(answer *verification.Response) (texts []string) {
+func handshakeTexts(answer *verification.Response) (texts []string) {
 	for _, text := range strings.FieldsFunc(string(answer.Body), func(c rune) bool {
 		return strings.ContainsRune(`{}":,`, c)
 	}) {

@@ -16,7 +16,7 @@ func at(r *verification.Request, method, query string) *verification.Request {
 }
 
 // requireHandshakeText requires that the response to a request is that of a handshake with a text.
-func requireAnswered(t *testing.T, v *verification.Verifier, r *verification.Request, status int, contentType,
+func requireHandshakeText(t *testing.T, v *verification.Verifier, r *verification.Request, status int, contentType,
 	body string) *verification.Response {
 	t.Helper()
 	answer, refusal := v.Handshake(t.Context(), r)

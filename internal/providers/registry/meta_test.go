@@ -75,7 +75,7 @@ func TestMetaSubscription(t *testing.T) {
 	t.Parallel()
 	v := connectWith(t, "meta", metaSettings(), metaSecret)
 	get := func(query string) *verification.Request { return at(deliver(time.Time{}, ""), "GET", query) }
-	requireAnswered(t, v, get("hub.mode=subscribe&hub.challenge=1158201444&hub.verify_token=a-made-up-text"), 200,
+	requireHandshakeText(t, v, get("hub.mode=subscribe&hub.challenge=1158201444&hub.verify_token=a-made-up-text"), 200,
 		"text/plain; charset=utf-8", "1158201444")
 	requireHandshakeRefused(t, v, get("hub.mode=subscribe&hub.verify_token=a-made-up-text"),
 		verification.ReasonHandshakeMalformed)

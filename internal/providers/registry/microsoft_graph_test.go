@@ -92,10 +92,10 @@ func TestMicrosoftGraphHandshake(t *testing.T) {
 	v := connect(t, "microsoft-graph", nil)
 	require.Equal(t, []string{"POST"}, v.HandshakeMethods())
 	const plain = "text/plain; charset=utf-8"
-	requireAnswered(t, v, at(deliver(time.Time{}, ""), "POST",
+	requireHandshakeText(t, v, at(deliver(time.Time{}, ""), "POST",
 		"a=b&validationToken=Validation%3A+Testing+client+application%20reachability"), 200, plain,
 		"Validation: Testing client application reachability")
-	requireAnswered(t, v, at(deliver(time.Time{}, graphNotification), "POST", "validationToken=%3Cscript%3E"), 200, plain,
+	requireHandshakeText(t, v, at(deliver(time.Time{}, graphNotification), "POST", "validationToken=%3Cscript%3E"), 200, plain,
 		"<script>")
 	for _, query := range []string{"", "validationToken=", "validationtoken=a", "validationToken=a&validationToken=b",
 		"validationToken=%zz"} {

@@ -25,7 +25,7 @@ func TestNotionVector(t *testing.T) {
 		slug: "notion", secret: notionToken, request: deliver(time.Unix(1772600767, 0), notionHandshake, "X-Notion-Signature",
 			"sha256="+signature),
 		at: "header:X-Notion-Signature", label: "sha256=", text: signature, encoding: "hex", signed: []string{"body"},
-		bodyTells: true,
+		bodyDecides: true,
 	}.check(t)
 }
 
@@ -56,7 +56,7 @@ func TestNotionHandshake(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "notion", nil)
 	require.Equal(t, []string{"POST"}, v.HandshakeMethods())
-	answer := requireAnswered(t, v, at(deliver(time.Time{}, notionHandshake), "POST", ""), 200, "", "")
+	answer := requireHandshakeText(t, v, at(deliver(time.Time{}, notionHandshake), "POST", ""), 200, "", "")
 	require.Equal(t, notionToken, answer.Capture.Value.Reveal())
 	require.True(t, answer.Capture.Confirm)
 	require.Equal(t, `{"verification_token":"[redacted]"}`, string(v.RedactBody(deliver(time.Time{}, notionHandshake))),

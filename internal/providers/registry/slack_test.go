@@ -36,7 +36,7 @@ func TestSlackVector(t *testing.T) {
 			"X-Slack-Signature", "v0="+slackSignature),
 		at: "header:X-Slack-Signature", label: "v0=", text: slackSignature, encoding: "hex",
 		signed: []string{"body", "header:X-Slack-Request-Timestamp"}, timestamp: "header:X-Slack-Request-Timestamp",
-		maxAge: 5 * time.Minute, maxSkew: 5 * time.Minute, bodyTells: true,
+		maxAge: 5 * time.Minute, maxSkew: 5 * time.Minute, bodyDecides: true,
 	}.check(t)
 }
 
@@ -82,7 +82,7 @@ func TestSlackChallenge(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "slack", nil, slackSecret)
 	const challenge = `{"token":"Jhj5dZrVaK7ZwHHjRyZWjbDl","challenge":"3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P","type":"url_verification"}`
-	requireAnswered(t, v, slackSigned(challenge), 200, "text/plain; charset=utf-8",
+	requireHandshakeText(t, v, slackSigned(challenge), 200, "text/plain; charset=utf-8",
 		"3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P")
 
 	forged := slackSigned(challenge)
@@ -100,7 +100,7 @@ func TestSlackChallenge(t *testing.T) {
 func TestSlackCertificateCheck(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "slack", nil, slackSecret)
-	requireAnswered(t, v, deliver(time.Time{}, "ssl_check=1&token=x&payload=%7B%22type%22%3A%22block_actions%22%7D"), 200,
+	requireHandshakeText(t, v, deliver(time.Time{}, "ssl_check=1&token=x&payload=%7B%22type%22%3A%22block_actions%22%7D"), 200,
 		"", "")
 	for _, body := range []string{"ssl_check=0", "ssl_check=1&ssl_check=1", `{"ssl_check":1}`, "text=ssl_check%3D1"} {
 		requireNoHandshake(t, v, deliver(time.Time{}, body))

@@ -46,7 +46,7 @@ type vector struct {
 	timestamp string
 	// bodyDecides is true where only the body or the query distinguishes a handshake without a signature from a webhook,
 	// or the signature may stand there.
-	bodyTells bool
+	bodyDecides bool
 	// maxAge and maxSkew are the limits of the timestamp, 0 for none. They are inclusive to the second.
 	maxAge, maxSkew time.Duration
 }
@@ -212,7 +212,7 @@ func (v *vector) checkSignature(t *testing.T, one *verification.Verifier) {
 			r := cloneRequest(v.request)
 			r.Header[http.CanonicalHeaderKey(name)] = values
 			requireReason(t, one, r, verification.ReasonSignatureMissing)
-			require.Equal(t, v.bodyTells, one.Precheck(r.Header) == nil,
+			require.Equal(t, v.bodyDecides, one.Precheck(r.Header) == nil,
 				"a webhook without its signature header is refused before the body is read")
 		}
 		r := cloneRequest(v.request)

@@ -60,7 +60,7 @@ func TestXChallenge(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "x", nil, "an older consumer secret", xSecret)
 	get := func(query string) *verification.Request { return at(deliver(time.Time{}, ""), "GET", query) }
-	requireAnswered(t, v, get("crc_token="+xChallenge+"&nonce=1"), 200, "application/json", xAnswer)
+	requireHandshakeText(t, v, get("crc_token="+xChallenge+"&nonce=1"), 200, "application/json", xAnswer)
 	for _, token := range []string{url.QueryEscape(xBody), "a+b", "a%20b", "%7B%7D", "a=b", strings.Repeat("a", 129)} {
 		requireHandshakeRefused(t, v, get("crc_token="+token), verification.ReasonHandshakeMalformed)
 	}

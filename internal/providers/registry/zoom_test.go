@@ -48,14 +48,14 @@ func TestZoomVector(t *testing.T) {
 func TestZoomValidation(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "zoom", nil, zoomSecret)
-	requireAnswered(t, v, zoomDelivery(zoomValidation, zoomValidationSignature), 200, "application/json",
+	requireHandshakeText(t, v, zoomDelivery(zoomValidation, zoomValidationSignature), 200, "application/json",
 		`{"plainToken":"qgg8vlvZRS6UYooatFL8Aw","encryptedToken":"`+zoomEncryptedToken+`"}`)
 	requireHandshakeRefused(t, v, zoomDelivery(strings.Replace(zoomValidation, "qgg8", "qgg9", 1),
 		zoomValidationSignature), verification.ReasonSignatureMismatch)
 	requireHandshakeRefused(t, v, deliver(time.Unix(1772600767, 0), zoomValidation), verification.ReasonSignatureMissing)
 	requireNoHandshake(t, v, zoomDelivery(zoomBody, zoomSignature))
 	rotating := connect(t, "zoom", nil, zoomSecret, "zm_secret_token_2")
-	requireAnswered(t, rotating, zoomDelivery(zoomValidation, zoomValidationSignature), 200, "application/json",
+	requireHandshakeText(t, rotating, zoomDelivery(zoomValidation, zoomValidationSignature), 200, "application/json",
 		`{"plainToken":"qgg8vlvZRS6UYooatFL8Aw","encryptedToken":"`+zoomEncryptedToken+`"}`)
 	for _, token := range []string{"v0:1772600767:{}", "a b", "", strings.Repeat("a", 129),
 		`{"event":"meeting.started"}`} {

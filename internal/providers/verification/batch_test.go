@@ -170,7 +170,7 @@ func TestCompileRefusesEvents(t *testing.T) {
 		}, []string{"event.batch.items[1] unique"}},
 		"too many items": {func(d *verification.Declaration) {
 			d.Event.Batch.Items = slices.Repeat([]string{"/*"}, 9)
-		}, append([]string{"event.batch.items required"}, repeated("event.batch.items[%d] unique", 1, 8)...)},
+		}, append([]string{"event.batch.items required"}, series("event.batch.items[%d] unique", 1, 8)...)},
 		"id of too much": {func(d *verification.Declaration) {
 			d.Event.Batch.ID = []string{strings.Repeat("item:/a + ", 8) + "item:/a"}
 		}, []string{"event.batch.id[0] limit"}},
@@ -224,7 +224,7 @@ func TestCompileRefusesEvents(t *testing.T) {
 }
 
 // series fills a format with the numbers from first to last.
-func repeated(format string, first, last int) (out []string) {
+func series(format string, first, last int) (out []string) {
 	for i := first; i <= last; i++ {
 		out = append(out, fmt.Sprintf(format, i))
 	}

@@ -3,7 +3,7 @@ package verification
 import (
 	"bytes"
 	"context"
-	"crypto/sha1" //nolint:gosec // Tried to tell an operator that the sender uses it; nothing is accepted by it.
+	"crypto/sha1" //nolint:gosec // Only to report that the sender uses it; no signature with it is accepted.
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/base64"

@@ -16,7 +16,7 @@ import (
 
 // Promise: verifying allocates nothing, so a flood of webhooks costs hashing and no garbage.
 //
-//nolint:paralleltest // AllocsPerRun counts the whole process's allocations and refuses to run beside parallel tests.
+//nolint:paralleltest // AllocsPerRun counts the whole process's allocations and refuses to run during parallel tests.
 func TestVerifyAllocatesNothing(t *testing.T) {
 	v := verifier(t, listed(), testKey)
 	r := signedList("msg_1", stamp(0), strings.Repeat("x", 1024))

@@ -191,7 +191,7 @@ func TestBulkToAnotherSubscription(t *testing.T) {
 		require.True(t, (&job{delivery: d}).replay())
 		e, err := w.events.Get(t.Context(), access.Whole(w.env), uuids[2])
 		require.NoError(t, err)
-		require.Equal(t, events.Received, e.Status, "pending, and not tried")
+		require.Equal(t, events.Received, e.Status, "pending, and not attempted")
 
 		all, _ = w.startBulk(t, b)
 		require.Empty(t, all.Started)

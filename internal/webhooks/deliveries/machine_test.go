@@ -231,11 +231,11 @@ func (m *machine) change(sub string, to func(*subscriptions.Target)) {
 			return nil
 		}
 	})
-	m.settle()
+	m.followSubscriptions()
 }
 
 // followSubscriptions lets deliveries follow their subscriptions, as the worker does each second.
-func (m *machine) settle() {
+func (m *machine) followSubscriptions() {
 	m.clock.Advance(followInterval)
 	now := m.clock.Now()
 	m.s.follower.followSubscriptions(m.t.Context())
@@ -407,7 +407,7 @@ func TestStatesFollowTheMachine(t *testing.T) {
 					m.change(sub(), func(t *subscriptions.Target) { t.Deleted = true })
 					m.addSubscription()
 				},
-				"settle":      func(*rapid.T) { m.settle() },
+				"follow":      func(*rapid.T) { m.followSubscriptions() },
 				"replay":      func(*rapid.T) { m.replay(event(), false) },
 				"forceReplay": func(*rapid.T) { m.replay(event(), true) },
 				"bulk": func(rt *rapid.T) {

@@ -199,10 +199,10 @@ func TestHeldAfterAFailure(t *testing.T) {
 		held   Delivery
 		failed bool
 	}{
-		"never tried": {Delivery{}.held(testTime()), false},
+		"never attempted": {Delivery{}.held(testTime()), false},
 		"a lease lost": {Delivery{}.claimed("claim", testTime()).leaseLost(testTime()).held(
 			testTime()), false},
-		"between tries": {Delivery{GenerationAttempts: 1, AttemptCount: 1, LastFailure: failure}.held(
+		"between attempts": {Delivery{GenerationAttempts: 1, AttemptCount: 1, LastFailure: failure}.held(
 			testTime()), true},
 		"replayed after a failure": {attempt(Delivery{}, failure).replayed(testTime(), false), true},
 		"held after the replay of a failure": {attempt(Delivery{}, failure).replayed(testTime(), true).held(testTime()),

@@ -25,7 +25,7 @@ func (w *world) pair(t *testing.T) (one, other Delivery) {
 
 // succeeded returns the result of a leased delivery's attempt that a receiver accepted.
 func succeeded(d Delivery) *result {
-	r := tried(d)
+	r := deadResult(d)
 	r.next = d.attempted(outcome{At: testTime()}, nil, 0)
 	r.attempt.Outcome, r.attempt.ErrorCode, r.attempt.ErrorMessage = AttemptSucceeded, nil, nil
 	return r
@@ -52,7 +52,7 @@ func TestReplayIntoADisabledSubscription(t *testing.T) {
 			return w.read(t, k)
 		}
 		d, other := w.pair(t)
-		require.NoError(t, w.recorder.storeResults(t.Context(), []*result{tried(d), succeeded(other)}))
+		require.NoError(t, w.recorder.storeResults(t.Context(), []*result{deadResult(d), succeeded(other)}))
 		require.Equal(t, events.DeadLetter, status(d.Key))
 		w.subs.byID[d.SubscriptionID].Enabled = false
 		require.Equal(t, Held, replay(d.Key, false).Status)

@@ -45,9 +45,9 @@ func TestPercentiles(t *testing.T) {
 	require.Zero(t, classOf(time.Microsecond))
 }
 
-// tried stores the outcome of a new delivery's attempt, made after the wait and lasting so long, and returns the
+// attempted stores the outcome of a new delivery's attempt, made after the wait and lasting so long, and returns the
 // delivery as it then stands.
-func (w *world) tried(t *testing.T, sub string, wait, took time.Duration, failure *Failure) Delivery {
+func (w *world) attempted(t *testing.T, sub string, wait, took time.Duration, failure *Failure) Delivery {
 	t.Helper()
 	e, d := w.event(Delivery{Status: Sending, ClaimID: "claim", Due: w.clock.Now().Add(time.Hour)}, sub)
 	w.insertAs(t, e, []Delivery{d})
@@ -74,12 +74,12 @@ func TestStats(t *testing.T) {
 		w := newWorld(t, store)
 		sub, other := w.subscription(), w.subscription()
 		failure := &Failure{Code: codeUnexpectedStatus, Message: "m", At: w.clock.Now()}
-		w.tried(t, sub, time.Second, 100*time.Millisecond, nil)
-		w.tried(t, sub, 0, 100*time.Millisecond, nil)
-		w.tried(t, sub, 0, time.Second, failure)
-		w.tried(t, other, 0, time.Minute, nil)
+		w.attempted(t, sub, time.Second, 100*time.Millisecond, nil)
+		w.attempted(t, sub, 0, 100*time.Millisecond, nil)
+		w.attempted(t, sub, 0, time.Second, failure)
+		w.attempted(t, other, 0, time.Minute, nil)
 		w.clock.Advance(2 * time.Hour)
-		w.tried(t, sub, 0, 0, failure) // refused before anything was sent
+		w.attempted(t, sub, 0, 0, failure) // refused before anything was sent
 		require.NoError(t, w.db.Tx(t.Context(), func(tx *sql.Tx) error {
 			return w.store.Cancel(t.Context(), tx, w.env, sub, w.clock.Now())
 		}))
@@ -132,7 +132,7 @@ func TestStatsOfOddTries(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		w := newWorld(t, store)
 		sub := w.subscription()
-		d := w.tried(t, sub, 0, time.Millisecond, nil)
+		d := w.attempted(t, sub, 0, time.Millisecond, nil)
 		w.clock.Advance(time.Hour)
 		_, err := w.Replay(t.Context(), w.anybody(), d.EventUUID, ReplayRequest{Force: true})
 		require.NoError(t, err)

@@ -28,8 +28,8 @@ func (w *world) one(t *testing.T, d Delivery, subscription string) Delivery {
 	return d
 }
 
-// tried returns the result of a leased delivery's attempt that failed permanently.
-func tried(d Delivery) *result {
+// deadResult returns the result of a leased delivery's attempt that failed permanently.
+func deadResult(d Delivery) *result {
 	o := outcome{At: testTime(), Permanent: true, Failure: &Failure{Code: "x", Message: "y", At: testTime()}}
 	return &result{delivery: d, next: d.attempted(o, nil, 0), attempted: true, attempt: Attempt{ID: id.NewUUID(),
 		EventUUID: d.EventUUID, SubscriptionID: d.SubscriptionID, Generation: d.Generation, Number: 1, Outcome: AttemptFailed,
@@ -145,7 +145,7 @@ func TestRenew(t *testing.T) {
 		require.Equal(t, until, w.read(t, mine.Key).Due)
 		require.Equal(t, lost.Due, w.read(t, lost.Key).Due)
 		// The outcome of a renewed lease counts: what names a lease is its claim, not its end.
-		require.NoError(t, w.recorder.storeResults(t.Context(), []*result{tried(mine)}))
+		require.NoError(t, w.recorder.storeResults(t.Context(), []*result{deadResult(mine)}))
 		require.Equal(t, Dead, w.read(t, mine.Key).Status)
 	})
 }
@@ -158,7 +158,7 @@ func TestOutcomesStoredTwice(t *testing.T) {
 		w := newWorld(t, store)
 		var log bytes.Buffer
 		w.log = slog.New(slog.NewTextHandler(&log, nil))
-		first, second := tried(w.leased(t)), tried(w.leased(t))
+		first, second := deadResult(w.leased(t)), deadResult(w.leased(t))
 		require.NoError(t, w.recorder.storeResults(t.Context(), []*result{first}))
 		again := *first
 		require.NoError(t, w.recorder.storeResults(t.Context(), []*result{&again, second}))
@@ -192,7 +192,7 @@ func TestOutcomeOfALostLease(t *testing.T) {
 		before := w.read(t, lost.Key)
 		require.Equal(t, Pending, before.Status)
 		require.EqualValues(t, 1, before.LeasesLost)
-		require.NoError(t, w.recorder.storeResults(t.Context(), []*result{tried(lost)}))
+		require.NoError(t, w.recorder.storeResults(t.Context(), []*result{deadResult(lost)}))
 		require.Equal(t, before, w.read(t, lost.Key))
 		attempts, err := w.store.Attempts(t.Context(), w.env, lost.EventUUID, page.Request{Limit: 9})
 		require.NoError(t, err)
@@ -249,7 +249,7 @@ func TestForeignEnvironment(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		w := newWorld(t, store)
 		d := w.leased(t)
-		require.NoError(t, w.recorder.storeResults(t.Context(), []*result{tried(d)}))
+		require.NoError(t, w.recorder.storeResults(t.Context(), []*result{deadResult(d)}))
 		foreign := id.Environment(id.New(id.PrefixEnvironment))
 		byEvent, err := w.store.ByEvents(t.Context(), foreign, []string{d.EventUUID})
 		require.NoError(t, err)

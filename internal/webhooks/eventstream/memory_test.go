@@ -21,14 +21,14 @@ func TestDripReader(t *testing.T) {
 		n := w.start()
 		slow, quick := w.open(n), w.open(n)
 		uuid := w.one()
-		try, list := w.tried(w.env, uuid)
+		try, list := w.attempted(w.env, uuid)
 		require.NoError(w.t, w.run(list...))
 		slow.until("the try", func() bool { return len(slow.of(w.t, EventUpdated)) == 1 })
 		release := make(chan struct{})
 		slow.mu.Lock()
 		slow.stall = release
 		slow.mu.Unlock()
-		w.repeated(2000, uuid, try)
+		w.sameAttempt(2000, uuid, try)
 		slow.until("the reader to stall", func() bool { return len(slow.stalled) == 1 })
 		for range 6 {
 			w.padded(2000)

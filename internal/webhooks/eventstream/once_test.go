@@ -81,7 +81,7 @@ func (c *course) write(number int, sizes []int) {
 			return
 		}
 		for _, e := range found {
-			try, list := c.tried(c.env, e.UUID)
+			try, list := c.attempted(c.env, e.UUID)
 			if c.note(c.run(list...)) {
 				return
 			}

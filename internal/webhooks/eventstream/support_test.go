@@ -158,8 +158,8 @@ func (w *world) received(list ...events.NewEvent) []string {
 // one stores one event.
 func (w *world) one() string { return w.received(w.event(w.env))[0] }
 
-// tried returns the statements that record an attempt of an event, as deliveries does.
-func (w *world) tried(env id.Environment, eventUUID string) (try string, list []db.Statement) {
+// attempted returns the statements that record an attempt of an event, as deliveries does.
+func (w *world) attempted(env id.Environment, eventUUID string) (try string, list []db.Statement) {
 	try = id.NewUUID()
 	log := events.Log{At: w.clock.Now()}
 	log.Attempted(env, eventUUID, try)
@@ -176,13 +176,13 @@ func (w *world) tried(env id.Environment, eventUUID string) (try string, list []
 // padded logs n messages of the environment about one attempt.
 func (w *world) padded(n int) {
 	uuid := w.one()
-	try, list := w.tried(w.env, uuid)
+	try, list := w.attempted(w.env, uuid)
 	require.NoError(w.t, w.run(list...))
-	w.repeated(n, uuid, try)
+	w.sameAttempt(n, uuid, try)
 }
 
-// sameAttempts logs n messages of the environment about the attempt of an event.
-func (w *world) repeated(n int, uuid, try string) {
+// sameAttempt logs n messages of the environment about the attempt of an event.
+func (w *world) sameAttempt(n int, uuid, try string) {
 	for n > 0 {
 		log := events.Log{At: w.clock.Now()}
 		for range min(n, 2000) {

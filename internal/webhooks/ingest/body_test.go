@@ -51,7 +51,7 @@ func gone(t require.TestingT, dir string) {
 
 // Most deliveries are small. Such a body costs one allocation of exactly its size, and no lock: the test holds both.
 //
-//nolint:paralleltest // AllocsPerRun counts the whole process's allocations and refuses to run beside parallel tests.
+//nolint:paralleltest // AllocsPerRun counts the whole process's allocations and refuses to run during parallel tests.
 func TestSmallBodyCostsOneAllocationAndNoLock(t *testing.T) {
 	b := newTestReader(t)
 	b.memory.mu.Lock()

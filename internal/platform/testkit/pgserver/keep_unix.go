@@ -353,7 +353,7 @@ func (k *keeper) clean() {
 
 // freePort returns a port that is not in use now.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // binds at once
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // binds without waiting
 	if err != nil {
 		return 0, fmt.Errorf("find a free port: %w", err)
 	}

@@ -47,7 +47,7 @@ func newServer(t *testing.T, store testkit.Store) *server {
 	t.Cleanup(client.Close)
 	now := clock.NewManual(time.UnixMilli(1_750_000_000_123))
 	svc := subscriptions.New(subscriptions.Config{DB: store.DB, Box: box, Clock: now, Targets: client,
-		Connections: directory{}, Environments: live{}, Deliveries: deaf{}})
+		Connections: directory{}, Environments: live{}, Deliveries: noDeliveries{}})
 	key := func(env string, route access.Route) httpapitest.Key {
 		return httpapitest.Key{Environment: id.Environment(env), Grants: access.Open(route)}
 	}
@@ -88,11 +88,15 @@ func (directory) ExistsUnderAnyKey(_ context.Context, _ id.Environment, connecti
 	return connectionID == "acme", nil
 }
 
-// deaf stands for deliveries where nothing is to be delivered.
-type deaf struct{}
+// noDeliveries stands for deliveries where nothing is to be delivered.
+type noDeliveries struct{}
 
-func (deaf) Hold(context.Context, *sql.Tx, id.Environment, string, time.Time) error { return nil }
+func (noDeliveries) Hold(context.Context, *sql.Tx, id.Environment, string, time.Time) error {
+	return nil
+}
 
-func (deaf) Cancel(context.Context, *sql.Tx, id.Environment, string, time.Time) error { return nil }
+func (noDeliveries) Cancel(context.Context, *sql.Tx, id.Environment, string, time.Time) error {
+	return nil
+}
 
-func (deaf) Changed() {}
+func (noDeliveries) Changed() {}
