@@ -38,7 +38,7 @@ func TestDeclaredOnce(t *testing.T) {
 	}
 }
 
-// Promise: an environment is deleted only if no capability has anything in it that must not be lost. A row of an
+// An environment is deleted only if no capability has anything in it that must not be lost. A row of an
 // environment is counted, or its table says why it is not.
 func TestEnvironmentsSeeEveryOwner(t *testing.T) {
 	t.Parallel()

@@ -104,7 +104,7 @@ func TestOwnDefinitions(t *testing.T) {
 	}, definitionsFolder(good))
 }
 
-// Promise: not one delivery is refused while versions of its definition that all accept it follow each other.
+// Not one delivery is refused while versions of its definition that all accept it follow each other.
 func TestOwnDefinitionsChangeUnderLoad(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(acmeDefinition,

@@ -232,7 +232,7 @@ func TestRedeliveryRestartsTheDead(t *testing.T) {
 	})
 }
 
-// Promise: where a delivery has no id and its type stands in a header that the signature does not cover, who replays it
+// Where a delivery has no id and its type stands in a header that the signature does not cover, who replays it
 // with another type makes no new event.
 func TestUnsignedTypeMakesNoNewEvent(t *testing.T) {
 	t.Parallel()

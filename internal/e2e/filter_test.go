@@ -115,7 +115,7 @@ func TestFilters(t *testing.T) {
 	}, func(c *config.Config) { c.AdminListen = "127.0.0.1:0" })
 }
 
-// Promise: a changed filter is asked of the next event, null takes it away, and what came before stays where it went.
+// A changed filter is asked of the next event, null takes it away, and what came before stays where it went.
 func TestChangingAFilter(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -146,7 +146,7 @@ func TestChangingAFilter(t *testing.T) {
 	})
 }
 
-// Promise: everything that is wrong with a filter comes with its place, together with what else is wrong, and is not
+// Everything that is wrong with a filter comes with its place, together with what else is wrong, and is not
 // stored.
 func TestFilterViolations(t *testing.T) {
 	t.Parallel()
@@ -177,7 +177,7 @@ func TestFilterViolations(t *testing.T) {
 	})
 }
 
-// Promise: the test of a subscription asks its filter too, of a made-up event and of a stored one.
+// The test of a subscription asks its filter too, of a made-up event and of a stored one.
 func TestTrialAsksTheFilter(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -206,7 +206,7 @@ func TestTrialAsksTheFilter(t *testing.T) {
 	})
 }
 
-// Promise: bodies of every size and kind are filtered by what is in them.
+// Bodies of every size and kind are filtered by what is in them.
 func TestFiltersOfLargeAndOtherBodies(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

@@ -53,7 +53,7 @@ func guides() []guide {
 	}
 }
 
-// Promise: the guides, pasted from top to bottom into a shell, do what they say: each file is written as it stands,
+// The guides, pasted from top to bottom into a shell, do what they say: each file is written as it stands,
 // each command runs, and prints the lines that the guide shows, in their order.
 func TestGuides(t *testing.T) {
 	t.Parallel()

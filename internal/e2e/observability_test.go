@@ -135,7 +135,7 @@ type dashboard struct {
 	}
 }
 
-// Promise: the alert rules and the dashboard that ship read what a server exposes: every metric, label and label's
+// The alert rules and the dashboard that ship read what a server exposes: every metric, label and label's
 // value that they name is there, before anything has gone wrong; and the guide to operating says what to do about each
 // alert.
 func TestRulesAndDashboardReadWhatThereIs(t *testing.T) {
@@ -222,7 +222,7 @@ func TestRulesAndDashboardReadWhatThereIs(t *testing.T) {
 	}, func(c *config.Config) { c.AdminListen = "127.0.0.1:0" })
 }
 
-// Promise: the check of expressions refuses what is misspelt, so that passing it means something.
+// The check of expressions refuses what is misspelt, so that passing it means something.
 func TestPromQLCheck(t *testing.T) {
 	t.Parallel()
 	m := exposed{kinds: map[string]string{"c_total": "counter", "g": "gauge", "h_bucket": "counter"},

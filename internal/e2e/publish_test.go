@@ -97,7 +97,7 @@ func TestPublish(t *testing.T) {
 	})
 }
 
-// Promise: of events with one idempotency key the first counts, for any number at the same time. The key belongs to one
+// Of events with one idempotency key the first counts, for any number at the same time. The key belongs to one
 // connection, or the environment's where there is none, and never takes the place of a provider's id.
 func TestPublishOnce(t *testing.T) {
 	t.Parallel()
@@ -134,7 +134,7 @@ func TestPublishOnce(t *testing.T) {
 	})
 }
 
-// Promise: a wrong publication is refused with every validation error at its place, and stores nothing; so is one
+// A wrong publication is refused with every validation error at its place, and stores nothing; so is one
 // without the right to it.
 func TestPublishViolations(t *testing.T) {
 	t.Parallel()
@@ -192,7 +192,7 @@ func TestPublishViolations(t *testing.T) {
 	})
 }
 
-// Promise: what is published is acknowledged only once it is stored, and survives a restart.
+// What is published is acknowledged only once it is stored, and survives a restart.
 func TestPublishedEventsAreDurable(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

@@ -11,7 +11,7 @@ import (
 	"sallyport/internal/platform/apperr"
 )
 
-// Promise: rights that are taken on one node are gone on every node, at the latest after five seconds: a role that was
+// Rights that are taken on one node are gone on every node, at the latest after five seconds: a role that was
 // taken, that lists less or that has ended, a member who was disabled or removed. The access tokens stay the same all
 // along.
 func TestRevocationReachesEveryNode(t *testing.T) {

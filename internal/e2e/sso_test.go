@@ -99,7 +99,7 @@ func (b *browser) refresh() (token string, status int) {
 	return in.AccessToken, a.status
 }
 
-// Promise: a browser that goes to an identity provider and back is signed in by the refresh cookie alone, lands on the
+// A browser that goes to an identity provider and back is signed in by the refresh cookie alone, lands on the
 // page that it came for, and has the roles of the person's groups. The provider's response works in no other browser
 // and not again, and no link sends the browser elsewhere.
 func TestSignInByIdentityProvider(t *testing.T) {

@@ -162,7 +162,7 @@ func TestTrialOfABadTarget(t *testing.T) {
 	})
 }
 
-// Promise: a wrong test is refused at its place, and sends nothing.
+// A wrong test is refused at its place, and sends nothing.
 func TestTrialViolations(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

@@ -37,7 +37,7 @@ func (w *world) totp(secret string, later int64) string {
 	return fmt.Sprintf("%06d", binary.BigEndian.Uint32(sum[sum[19]&15:])&0x7fffffff%1_000_000)
 }
 
-// Promise: over the API a user enrols an authenticator app, signs in with its codes, each of which works once, comes
+// Over the API a user enrols an authenticator app, signs in with its codes, each of which works once, comes
 // back with a recovery code, and removes the app with another. Neither secret nor codes are in the log.
 func TestAuthenticatorApp(t *testing.T) {
 	t.Parallel()

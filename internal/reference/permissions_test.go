@@ -28,7 +28,7 @@ func TestPermissionsAreCurrent(t *testing.T) {
 	}
 }
 
-// Promise: a permission to see opens nothing that changes anything, and what only shows needs no permission to change,
+// A permission to see opens nothing that changes anything, and what only shows needs no permission to change,
 // but for the operations named here and why.
 func TestReadPermissionsChangeNothing(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Promise: codes are those of RFC 6238. The times and codes are of its appendix B, for SHA-1, cut to six digits.
+// Codes are those of RFC 6238. The times and codes are of its appendix B, for SHA-1, cut to six digits.
 func TestTOTPVectors(t *testing.T) {
 	t.Parallel()
 	secret := []byte("12345678901234567890")
@@ -23,7 +23,7 @@ func TestTOTPVectors(t *testing.T) {
 	}
 }
 
-// Promise: a code holds for a phone that is a step ahead or behind, and for none that is two.
+// A code holds for a phone that is a step ahead or behind, and for none that is two.
 func TestTOTPSkew(t *testing.T) {
 	t.Parallel()
 	secret, now := newTOTPSecret(), time.Date(2026, 11, 2, 9, 30, 0, 0, time.UTC)
@@ -40,7 +40,7 @@ func TestTOTPSkew(t *testing.T) {
 	require.False(t, ok)
 }
 
-// Promise: people may type a code in groups, and a recovery code in either case and with letters that look like its
+// People may type a code in groups, and a recovery code in either case and with letters that look like its
 // digits.
 func TestCodesAsTyped(t *testing.T) {
 	t.Parallel()

@@ -138,7 +138,7 @@ func TestSignInWithTOTP(t *testing.T) {
 	})
 }
 
-// Promise: a code works once, of the app and of recovery, however many show it at the same time on however many nodes.
+// A code works once, of the app and of recovery, however many show it at the same time on however many nodes.
 func TestCodesWorkOnce(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {

@@ -28,7 +28,7 @@ func engineer(groups ...string) map[string]any {
 	return map[string]any{"sub": "person-1", "email": "Grace@Example.test", "email_verified": true, "groups": groups}
 }
 
-// Promise: the groups that a person is in when they sign in decide which roles the provider gives them: a group that is
+// The groups that a person is in when they sign in decide which roles the provider gives them: a group that is
 // gone takes its role along, in sessions that there are too, and what people gave stays.
 func TestGroupsBecomeRoles(t *testing.T) {
 	t.Parallel()
@@ -201,7 +201,7 @@ func TestSessionsOfSignIns(t *testing.T) {
 	})
 }
 
-// Promise: keys that a provider has changed are asked for when a token names one, and not at every token that names
+// Keys that a provider has changed are asked for when a token names one, and not at every token that names
 // any.
 func TestKeysThatRotate(t *testing.T) {
 	t.Parallel()
@@ -222,7 +222,7 @@ func TestKeysThatRotate(t *testing.T) {
 	})
 }
 
-// Promise: what the ID token leaves out is taken from the userinfo endpoint, where many providers put it.
+// What the ID token leaves out is taken from the userinfo endpoint, where many providers put it.
 func TestUserinfo(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {

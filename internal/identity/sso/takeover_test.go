@@ -66,7 +66,7 @@ func TestOneProviderSpeaksForItselfAlone(t *testing.T) {
 	})
 }
 
-// Promise: an owner who signs in by an identity provider whose groups give nothing any more stays an owner, and so does
+// An owner who signs in by an identity provider whose groups give nothing any more stays an owner, and so does
 // the team's last one: what people gave is none of the provider's business.
 func TestProvidersTakeNoOwner(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 	"sallyport/internal/platform/rawhttp"
 )
 
-// Promise: head and body are cut at the first empty line with any line endings, and the body stays as it is.
+// Head and body are cut at the first empty line with any line endings, and the body stays as it is.
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -67,7 +67,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Promise: a body in chunks is decoded, a line break that an editor added is removed, and a body that is not the
+// A body in chunks is decoded, a line break that an editor added is removed, and a body that is not the
 // announced one is kept with a note.
 func TestParseBody(t *testing.T) {
 	t.Parallel()
@@ -103,7 +103,7 @@ func TestParseBody(t *testing.T) {
 	}
 }
 
-// Promise: headers and body can be given apart; then the body is what its file holds.
+// Headers and body can be given apart; then the body is what its file holds.
 func TestParseParts(t *testing.T) {
 	t.Parallel()
 	r, err := rawhttp.ParseParts([]byte("X-Sig: a\r\nContent-Length: 5\r\n\r\n"), []byte("hello\n"))
@@ -121,7 +121,7 @@ func TestParseParts(t *testing.T) {
 	require.EqualError(t, err, `line 1 is not a header such as "Content-Type: application/json"`)
 }
 
-// Promise: what net/http dumps of a request is read as its handler saw it.
+// What net/http dumps of a request is read as its handler saw it.
 func TestParseDump(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

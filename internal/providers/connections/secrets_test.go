@@ -17,7 +17,7 @@ import (
 
 const nextSecret = "the secret that replaces it: 77b2"
 
-// Promise: secrets rotate without a gap. While two are stored, webhooks verify under either; a deleted one is refused
+// Secrets rotate without a gap. While two are stored, webhooks verify under either; a deleted one is refused
 // from the next webhook on, and the trail names what came and went without its value.
 func TestSecretsRotateWithoutAGap(t *testing.T) {
 	t.Parallel()
@@ -62,7 +62,7 @@ func TestSecretsRotateWithoutAGap(t *testing.T) {
 	})
 }
 
-// Promise: a secret that cannot work is refused with its validation errors, and one connection cannot collect secrets
+// A secret that cannot work is refused with its validation errors, and one connection cannot collect secrets
 // without end.
 func TestNewSecretIsChecked(t *testing.T) {
 	t.Parallel()
@@ -97,7 +97,7 @@ func TestNewSecretIsChecked(t *testing.T) {
 	})
 }
 
-// Promise: secrets of another environment's connection can be neither seen, added nor deleted.
+// Secrets of another environment's connection can be neither seen, added nor deleted.
 func TestForeignSecrets(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {

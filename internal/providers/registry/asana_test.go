@@ -11,7 +11,7 @@ import (
 
 const asanaSecret = "b537207f20cbfa02357cf448134da559e8bd39d61597dcd5631b8012eae53e81"
 
-// Promise: a delivery made by Asana's documentation ("Receiving events": the HMAC-SHA256 of the body in hexadecimal,
+// A delivery made by Asana's documentation ("Receiving events": the HMAC-SHA256 of the body in hexadecimal,
 // computed with openssl dgst) verifies, and is described by the kinds of all its events.
 func TestAsana(t *testing.T) {
 	t.Parallel()
@@ -39,7 +39,7 @@ func TestAsana(t *testing.T) {
 	require.Equal(t, []string{"x-hook-secret", "x-hook-signature"}, v.RedactHeaders())
 }
 
-// Promise: Asana's heartbeat, an empty list that is signed like any other, is marked and not forwarded.
+// Asana's heartbeat, an empty list that is signed like any other, is marked and not forwarded.
 func TestAsanaHeartbeat(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "asana", nil, asanaSecret)
@@ -50,7 +50,7 @@ func TestAsanaHeartbeat(t *testing.T) {
 	require.False(t, v.Describe(deliver(time.Time{}, `{"events":[{"action":"added"}]}`)).Control)
 }
 
-// Promise: Asana's handshake hands its secret over and gets it back in the same header; a header that is no single
+// Asana's handshake hands its secret over and gets it back in the same header; a header that is no single
 // value is not echoed, and a handshake is no delivery.
 func TestAsanaHandshake(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Promise: a delivery made by Atlassian's documentation (sha256= and the HMAC-SHA256 of the body in hexadecimal;
+// A delivery made by Atlassian's documentation (sha256= and the HMAC-SHA256 of the body in hexadecimal;
 // computed with openssl dgst) verifies.
 func TestBitbucket(t *testing.T) {
 	t.Parallel()
@@ -27,7 +27,7 @@ func TestBitbucket(t *testing.T) {
 		signature[:40]), verification.ReasonSignatureMalformed)
 }
 
-// Promise: events of Cloud and Data Center have their event key as type, with dots so that patterns match them, and the
+// Events of Cloud and Data Center have their event key as type, with dots so that patterns match them, and the
 // id of the request and not that of the webhook, which is the same for all; Data Center's test is marked.
 func TestBitbucketEvents(t *testing.T) {
 	t.Parallel()

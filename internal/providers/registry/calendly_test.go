@@ -9,7 +9,7 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Promise: a delivery made by Calendly's documentation ("Webhook Signatures": the hexadecimal HMAC-SHA256 of time, dot
+// A delivery made by Calendly's documentation ("Webhook Signatures": the hexadecimal HMAC-SHA256 of time, dot
 // and body; computed with openssl dgst) verifies for three minutes, and both time and body are signed.
 func TestCalendly(t *testing.T) {
 	t.Parallel()

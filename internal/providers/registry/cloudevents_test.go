@@ -24,7 +24,7 @@ var (
 		`"specversion":"1.0","subject":"s","data":{"a":1}}`
 )
 
-// Promise: the access token of the specification's examples is taken from the header and from the query, where it
+// The access token of the specification's examples is taken from the header and from the query, where it
 // stands once, and nothing else is.
 func TestCloudEventsVector(t *testing.T) {
 	t.Parallel()
@@ -52,7 +52,7 @@ func TestCloudEventsVector(t *testing.T) {
 	require.Empty(t, v.Ack().Body)
 }
 
-// Promise: an event has the same type and id in binary and structured mode, those of the headers where the body has
+// An event has the same type and id in binary and structured mode, those of the headers where the body has
 // members of the same name, and is unknown without them.
 func TestCloudEventsModes(t *testing.T) {
 	t.Parallel()
@@ -71,7 +71,7 @@ func TestCloudEventsModes(t *testing.T) {
 		v.Describe(deliver(time.Time{}, `{"id":"z"}`, "ce-id", "1", "Content-Type", "application/cloudevents+xml")))
 }
 
-// Promise: a batch is described by the types and the ids of all its events, and its id changes with any of them.
+// A batch is described by the types and the ids of all its events, and its id changes with any of them.
 func TestCloudEventsBatch(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "cloudevents", nil, cloudEventsToken)

@@ -48,7 +48,7 @@ func hmacHex(key, content string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Promise: the example that GitHub documents under "Validating webhook deliveries" verifies, and nothing near it does.
+// The example that GitHub documents under "Validating webhook deliveries" verifies, and nothing near it does.
 func TestGitHubVector(t *testing.T) {
 	t.Parallel()
 	const (
@@ -68,7 +68,7 @@ func TestGitHubVector(t *testing.T) {
 	require.Equal(t, []string{"x-hub-signature", "x-hub-signature-256"}, v.RedactHeaders())
 }
 
-// Promise: GitHub's events have the type that its documentation names, with the action where there is one, in JSON and
+// GitHub's events have the type that its documentation names, with the action where there is one, in JSON and
 // in form deliveries alike; its delivery id is known not to be signed.
 func TestGitHubEvents(t *testing.T) {
 	t.Parallel()
@@ -94,7 +94,7 @@ func TestGitHubEvents(t *testing.T) {
 	}
 }
 
-// Promise: the vector in the test suites of the Standard Webhooks libraries verifies within five minutes either way.
+// The vector in the test suites of the Standard Webhooks libraries verifies within five minutes either way.
 func TestStandardWebhooksVector(t *testing.T) {
 	t.Parallel()
 	const (
@@ -114,7 +114,7 @@ func TestStandardWebhooksVector(t *testing.T) {
 	}, connect(t, "standard-webhooks", nil, secret).Describe(r))
 }
 
-// Promise: what the Standard Webhooks library signs verifies here, and each thing that it signs is covered.
+// What the Standard Webhooks library signs verifies here, and each thing that it signs is covered.
 func TestStandardWebhooksLibrary(t *testing.T) {
 	t.Parallel()
 	const secret, oldSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
@@ -154,7 +154,7 @@ func TestStandardWebhooksLibrary(t *testing.T) {
 	require.Equal(t, "1", result.KeyID)
 }
 
-// Promise: without parameters generic-hmac reads X-Signature as the hex HMAC-SHA256 of the body.
+// Without parameters generic-hmac reads X-Signature as the hex HMAC-SHA256 of the body.
 func TestGenericHMACDefaults(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "generic-hmac", nil, "the secret")
@@ -166,7 +166,7 @@ func TestGenericHMACDefaults(t *testing.T) {
 	requireReason(t, v, r, verification.ReasonSignatureMismatch)
 }
 
-// Promise: test case 1 of RFC 4231 (SHA-256, SHA-512) and of RFC 2202 (SHA-1) verifies, and no other content with its
+// Test case 1 of RFC 4231 (SHA-256, SHA-512) and of RFC 2202 (SHA-1) verifies, and no other content with its
 // HMAC.
 func TestGenericHMACVectors(t *testing.T) {
 	t.Parallel()
@@ -183,7 +183,7 @@ func TestGenericHMACVectors(t *testing.T) {
 	}
 }
 
-// Promise: every parameter of generic-hmac does what its description says.
+// Every parameter of generic-hmac does what its description says.
 func TestGenericHMACParameters(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "generic-hmac", map[string]string{
@@ -218,7 +218,7 @@ func TestGenericHMACParameters(t *testing.T) {
 	require.Equal(t, []string{"x-acme-sig"}, v.RedactHeaders())
 }
 
-// Promise: parameters that contradict each other are refused, naming the parameter.
+// Parameters that contradict each other are refused, naming the parameter.
 func TestGenericHMACRefusesIncoherence(t *testing.T) {
 	t.Parallel()
 	loaded, err := registry.Builtin()
@@ -259,7 +259,7 @@ func TestGenericHMACRefusesIncoherence(t *testing.T) {
 	}
 }
 
-// Promise: every definition that ships with webhooks says what it rests on.
+// Every definition that ships with webhooks says what it rests on.
 func TestDefinitionsHaveEvidence(t *testing.T) {
 	t.Parallel()
 	loaded, err := registry.Builtin()
@@ -269,7 +269,7 @@ func TestDefinitionsHaveEvidence(t *testing.T) {
 	}
 }
 
-// Promise: every definition that ships refuses a connection's deliveries until it has a secret, and unsigned ones
+// Every definition that ships refuses a connection's deliveries until it has a secret, and unsigned ones
 // after.
 func TestDefinitionsFailClosed(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ const (
 	discordTime     = "1772600767"
 )
 
-// Promise: the example of a webhook event in Discord's documentation, with a signature that Discord's own package
+// The example of a webhook event in Discord's documentation, with a signature that Discord's own package
 // accepts, verifies, and both the time and the body are signed.
 func TestDiscordVector(t *testing.T) {
 	t.Parallel()

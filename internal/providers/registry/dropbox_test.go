@@ -19,7 +19,7 @@ func dropboxDelivery(body string) *verification.Request {
 	return deliver(time.Unix(1772600767, 0), body, "X-Dropbox-Signature", hmacHex(dropboxSecret, body))
 }
 
-// Promise: a notification that is signed as Dropbox documents it verifies, and nothing else does.
+// A notification that is signed as Dropbox documents it verifies, and nothing else does.
 func TestDropboxSignature(t *testing.T) {
 	t.Parallel()
 	vector{

@@ -84,7 +84,7 @@ const everything = minimal + `webhooks:
   redact_headers: [x-old-sig]
 `
 
-// Promise: every field of the format is read from YAML as it is documented.
+// Every field of the format is read from YAML as it is documented.
 func TestLoadEveryField(t *testing.T) {
 	t.Parallel()
 	loaded, err := registry.Load(folder("acme.yaml", everything))
@@ -103,7 +103,7 @@ func TestLoadEveryField(t *testing.T) {
 	require.ErrorContains(t, err, "params.account")
 }
 
-// Promise: a problem in a nested proof or handshake names the line of the field.
+// A problem in a nested proof or handshake names the line of the field.
 func TestLoadNamesNestedLines(t *testing.T) {
 	t.Parallel()
 	_, err := registry.Load(folder("acme.yaml", minimal+`webhooks:

@@ -10,7 +10,7 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Promise: the examples of RFC 6750, sections 2.1 and 2.3, are taken where the parameters say so.
+// The examples of RFC 6750, sections 2.1 and 2.3, are taken where the parameters say so.
 func TestGenericTokenVectors(t *testing.T) {
 	t.Parallel()
 	bearer := verification.Settings{Params: map[string]string{"token_header": "Authorization", "token_prefix": "Bearer "}}
@@ -27,7 +27,7 @@ func TestGenericTokenVectors(t *testing.T) {
 	}.check(t)
 }
 
-// Promise: without parameters generic-token reads the whole X-Webhook-Token and nothing else, and never the query.
+// Without parameters generic-token reads the whole X-Webhook-Token and nothing else, and never the query.
 func TestGenericTokenDefaults(t *testing.T) {
 	t.Parallel()
 	const token = "mF_9.B5f-4.1JqM"
@@ -47,7 +47,7 @@ func TestGenericTokenDefaults(t *testing.T) {
 		verification.ReasonSignatureMismatch)
 }
 
-// Promise: the parameters that say where type and id stand do so for generic-token and none alike, none of it is called
+// The parameters that say where type and id stand do so for generic-token and none alike, none of it is called
 // signed, and ids by convention count where no other is there.
 func TestGenericTypesAndIDs(t *testing.T) {
 	t.Parallel()
@@ -87,7 +87,7 @@ func TestGenericTypesAndIDs(t *testing.T) {
 	}
 }
 
-// Promise: none takes a delivery only of a connection that has said that it takes what nothing proves, has no use for a
+// None takes a delivery only of a connection that has said that it takes what nothing proves, has no use for a
 // secret, and calls nothing verified.
 func TestNone(t *testing.T) {
 	t.Parallel()

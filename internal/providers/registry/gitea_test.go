@@ -9,7 +9,7 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Promise: a delivery that VerifyWebhookSignature of code.gitea.io/sdk/gitea v0.25.1 accepts, and refuses with one byte
+// A delivery that VerifyWebhookSignature of code.gitea.io/sdk/gitea v0.25.1 accepts, and refuses with one byte
 // more, verifies here.
 func TestGiteaVector(t *testing.T) {
 	t.Parallel()
@@ -30,7 +30,7 @@ func TestGiteaVector(t *testing.T) {
 		"x-hub-signature-256"}, connect(t, "gitea", nil, secret).RedactHeaders())
 }
 
-// Promise: Gitea's events have the type that it names in its header, with the action where there is one, and its
+// Gitea's events have the type that it names in its header, with the action where there is one, and its
 // delivery id is known not to be signed. A form, whose signature covers something else, is refused.
 func TestGiteaEvents(t *testing.T) {
 	t.Parallel()

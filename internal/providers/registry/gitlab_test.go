@@ -29,7 +29,7 @@ func gitlabSigned(t *testing.T, at time.Time, body string,
 		strconv.FormatInt(at.Unix(), 10), "webhook-signature", signature, "Idempotency-Key", gitlabDelivery)...), signature
 }
 
-// Promise: what GitLab signs with a signing token, by the scheme of Standard Webhooks whose Go library signs here,
+// What GitLab signs with a signing token, by the scheme of Standard Webhooks whose Go library signs here,
 // verifies, and id, time and body are signed.
 func TestGitLabSigningToken(t *testing.T) {
 	t.Parallel()
@@ -45,7 +45,7 @@ func TestGitLabSigningToken(t *testing.T) {
 	require.Equal(t, []string{"webhook-signature", "x-gitlab-token"}, connect(t, "gitlab", nil).RedactHeaders())
 }
 
-// Promise: GitLab's secret token, the header X-Gitlab-Token, is the other proof; it covers nothing, so nothing is
+// GitLab's secret token, the header X-Gitlab-Token, is the other proof; it covers nothing, so nothing is
 // called signed.
 func TestGitLabSecretToken(t *testing.T) {
 	t.Parallel()
@@ -77,7 +77,7 @@ func TestGitLabEither(t *testing.T) {
 	require.Equal(t, verification.ReasonSignatureMissing, v.Precheck(deliver(at, "{}").Header).Reason)
 }
 
-// Promise: GitLab's events have the type that the body names, as in the payloads of GitLab's own Go client, and the
+// GitLab's events have the type that the body names, as in the payloads of GitLab's own Go client, and the
 // header's where a custom template has taken the body's place.
 func TestGitLabTypes(t *testing.T) {
 	t.Parallel()

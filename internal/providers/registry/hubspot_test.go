@@ -28,7 +28,7 @@ func hubspotDelivery(query, signature string) *verification.Request {
 	return atURL(r, "https://www.example.com", "/webhook_uri", query)
 }
 
-// Promise: what HubSpot's library signs verifies for five minutes at the URL that HubSpot called, and nothing else
+// What HubSpot's library signs verifies for five minutes at the URL that HubSpot called, and nothing else
 // does.
 func TestHubSpotVector(t *testing.T) {
 	t.Parallel()
@@ -45,7 +45,7 @@ func TestHubSpotVector(t *testing.T) {
 	v.check(t)
 }
 
-// Promise: a query that the client escaped is decoded as HubSpot documents it, and no further.
+// A query that the client escaped is decoded as HubSpot documents it, and no further.
 func TestHubSpotDecodes(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "hubspot", nil, hubspotSecret)

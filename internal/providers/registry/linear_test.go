@@ -10,7 +10,7 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Promise: the comment of the SDK's own tests, with a signature that LinearWebhookClient of @linear/sdk 98.0.0 accepts
+// The comment of the SDK's own tests, with a signature that LinearWebhookClient of @linear/sdk 98.0.0 accepts
 // (verify, and a handler of createHandler, at the moment of webhookTimestamp), verifies here, within a minute either
 // way.
 func TestLinearVector(t *testing.T) {

@@ -125,7 +125,7 @@ func (s *site) logged() []map[string]any {
 	return out
 }
 
-// Promise: what is wrong with a folder at the start is an error that names all of it with files, lines and fields.
+// What is wrong with a folder at the start is an error that names all of it with files, lines and fields.
 func TestLiveRefusesToStart(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -168,7 +168,7 @@ func TestLiveFollowsTheFolder(t *testing.T) {
 	require.Zero(t, s.refused())
 }
 
-// Promise: a change is acted on only when two looks have found the same, so that a file is not read while it is
+// A change is acted on only when two looks have found the same, so that a file is not read while it is
 // written.
 func TestLiveWaitsForWriters(t *testing.T) {
 	t.Parallel()
@@ -225,7 +225,7 @@ func TestLiveRefusesBrokenVersions(t *testing.T) {
 	require.Equal(t, "every provider definition in the folder is active", entries[1]["msg"])
 }
 
-// Promise: a file under a wrong ending is refused and hides nothing of the one under the right ending; a folder beyond
+// A file under a wrong ending is refused and hides nothing of the one under the right ending; a folder beyond
 // its limits changes nothing.
 func TestLiveRefusesStrayFiles(t *testing.T) {
 	t.Parallel()
@@ -270,7 +270,7 @@ func TestLiveKeepsWhatIsUsed(t *testing.T) {
 	require.Equal(t, map[string]string{"third": "Third", "shipped": "Shipped"}, s.inForce())
 }
 
-// Promise: a definition takes the place of one that ships only where it says so; removed, it gives way to that one
+// A definition takes the place of one that ships only where it says so; removed, it gives way to that one
 // again, and connections can still have the version that they fit.
 func TestLiveReplacesBuiltin(t *testing.T) {
 	t.Parallel()
@@ -304,7 +304,7 @@ func TestLiveReplacesBuiltin(t *testing.T) {
 	require.Same(t, back, s.get("shipped"), "what else changes does not forget who stays with the version before")
 }
 
-// Promise: while a new version does not fit every connection, all versions before it can be had, within a bound; once
+// While a new version does not fit every connection, all versions before it can be had, within a bound; once
 // it fits all, only the one before.
 func TestLiveKeepsVersionsThatConnectionsFit(t *testing.T) {
 	t.Parallel()
@@ -335,7 +335,7 @@ func TestLiveKeepsVersionsThatConnectionsFit(t *testing.T) {
 	require.Nil(t, s.get("acme").Previous().Previous())
 }
 
-// Promise: a folder that cannot be read for a time changes nothing, says so once, and is followed again when it is
+// A folder that cannot be read for a time changes nothing, says so once, and is followed again when it is
 // back.
 func TestLiveFolderLost(t *testing.T) {
 	t.Parallel()
@@ -355,7 +355,7 @@ func TestLiveFolderLost(t *testing.T) {
 	require.Equal(t, "every provider definition in the folder is active", entries[len(entries)-1]["msg"])
 }
 
-// Promise: editors that write a new file and rename it, and volumes that swap a symbolic link to a folder, are
+// Editors that write a new file and rename it, and volumes that swap a symbolic link to a folder, are
 // followed.
 func TestLiveFollowsRenamesAndLinks(t *testing.T) {
 	t.Parallel()
@@ -383,7 +383,7 @@ func TestLiveFollowsRenamesAndLinks(t *testing.T) {
 	require.Zero(t, s.refused())
 }
 
-// Promise: the log says after the start which connections have no definition, and which do not fit the operator's.
+// The log says after the start which connections have no definition, and which do not fit the operator's.
 func TestLiveSaysWhatConnectionsLack(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "acme.yaml", named("acme", "One"))
@@ -400,7 +400,7 @@ func TestLiveSaysWhatConnectionsLack(t *testing.T) {
 	require.Empty(t, s.logged())
 }
 
-// Promise: without a folder there are the definitions that ship, and nothing is looked at.
+// Without a folder there are the definitions that ship, and nothing is looked at.
 func TestLiveWithoutFolder(t *testing.T) {
 	t.Parallel()
 	live, err := registry.New(registry.Config{Builtin: shipped(t), Logger: slog.New(slog.DiscardHandler)})

@@ -19,7 +19,7 @@ const (
 	mailgunRoute = "recipient=a%40b.example&event=stored&timestamp=1403645220&token=5egbgr1vjgqxtrnp65xfznchgdccwh5d6i09vijqi3whgowmn6&signature=" + mailgunSignature
 )
 
-// Promise: the signature in the tests of Mailgun's SDK verifies in an event and in a routed message, and with nothing
+// The signature in the tests of Mailgun's SDK verifies in an event and in a routed message, and with nothing
 // changed that it covers. It is known to cover nothing else.
 func TestMailgunVector(t *testing.T) {
 	t.Parallel()
@@ -38,7 +38,7 @@ func TestMailgunVector(t *testing.T) {
 	}.check(t)
 }
 
-// Promise: a delivery without one of the signed values, or with one of them twice, is refused.
+// A delivery without one of the signed values, or with one of them twice, is refused.
 func TestMailgunIncomplete(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "mailgun", nil, mailgunKey)
@@ -58,7 +58,7 @@ func TestMailgunIncomplete(t *testing.T) {
 	requireProved(t, v, deliver(time.Unix(1403645220, 0), number), "hmac", "0")
 }
 
-// Promise: type, id and time of an event are read from a body that the signature does not cover, and are called so.
+// Type, id and time of an event are read from a body that the signature does not cover, and are called so.
 func TestMailgunEvents(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "mailgun", nil, mailgunKey)

@@ -25,7 +25,7 @@ func metaSettings() verification.Settings {
 	return verification.Settings{Params: map[string]string{"verify_token": "a-made-up-text"}}
 }
 
-// Promise: what Meta's SDK signs verifies as it arrives, escapes included, and nothing else does.
+// What Meta's SDK signs verifies as it arrives, escapes included, and nothing else does.
 func TestMetaVector(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1669233780, 0)
@@ -41,7 +41,7 @@ func TestMetaVector(t *testing.T) {
 	require.Equal(t, []string{"x-hub-signature", "x-hub-signature-256"}, v.RedactHeaders())
 }
 
-// Promise: a delivery has the types of all its changes and messages, of any product.
+// A delivery has the types of all its changes and messages, of any product.
 func TestMetaEvents(t *testing.T) {
 	t.Parallel()
 	v := connectWith(t, "meta", metaSettings(), metaSecret)

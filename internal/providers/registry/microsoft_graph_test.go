@@ -34,7 +34,7 @@ const graphNotification = `{
 }
 `
 
-// Promise: the change notification in Microsoft's documentation verifies by its clientState, and is stored without it.
+// The change notification in Microsoft's documentation verifies by its clientState, and is stored without it.
 func TestMicrosoftGraphVector(t *testing.T) {
 	t.Parallel()
 	r := deliver(time.Unix(1772600767, 0), graphNotification)
@@ -51,7 +51,7 @@ func TestMicrosoftGraphVector(t *testing.T) {
 	require.Empty(t, v.Ack().Body)
 }
 
-// Promise: every notification of a delivery has to carry the secret, regardless of the others, and during a rotation it
+// Every notification of a delivery has to carry the secret, regardless of the others, and during a rotation it
 // may carry the older or the newer.
 func TestMicrosoftGraphBatch(t *testing.T) {
 	t.Parallel()
@@ -85,7 +85,7 @@ func TestMicrosoftGraphBatch(t *testing.T) {
 	}
 }
 
-// Promise: the validation token comes back decoded, as plain text that no browser runs, and with it no notification is
+// The validation token comes back decoded, as plain text that no browser runs, and with it no notification is
 // stored.
 func TestMicrosoftGraphHandshake(t *testing.T) {
 	t.Parallel()

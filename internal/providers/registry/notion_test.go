@@ -17,7 +17,7 @@ const (
 	notionHandshake = `{"verification_token":"` + notionToken + `"}`
 )
 
-// Promise: the signature that Notion's documentation shows verifies.
+// The signature that Notion's documentation shows verifies.
 func TestNotionVector(t *testing.T) {
 	t.Parallel()
 	const signature = "461e8cbcba8a75c3edd866f0e71280f5a85cbf21eff040ebd10fe266df38a735"
@@ -29,7 +29,7 @@ func TestNotionVector(t *testing.T) {
 	}.check(t)
 }
 
-// Promise: the page.created event of the documentation, signed by signWebhookPayload of @notionhq/client 5.26.0,
+// The page.created event of the documentation, signed by signWebhookPayload of @notionhq/client 5.26.0,
 // verifies and is described by its own type, id and time.
 func TestNotionEvent(t *testing.T) {
 	t.Parallel()
@@ -50,7 +50,7 @@ func TestNotionEvent(t *testing.T) {
 	}, v.Describe(r))
 }
 
-// Promise: Notion's verification token is handed over as a secret that the operator has yet to confirm, before there is
+// Notion's verification token is handed over as a secret that the operator has yet to confirm, before there is
 // any secret, and it appears in no response.
 func TestNotionHandshake(t *testing.T) {
 	t.Parallel()

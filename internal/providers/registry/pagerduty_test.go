@@ -14,7 +14,7 @@ import (
 // webhookv3/webhookv3_test.go.
 const pagerDutySecret = "lDQHScfUeXUKaQRNF+8XIiDKZ7XX3itBAYzwU0TARw8lJqRnkKl2iB1anSb0Z+IK"
 
-// Promise: the vector of TestVerifySignature in PagerDuty's Go client (v1.8.0, package webhookv3) verifies.
+// The vector of TestVerifySignature in PagerDuty's Go client (v1.8.0, package webhookv3) verifies.
 func TestPagerDutyVector(t *testing.T) {
 	t.Parallel()
 	const (
@@ -45,7 +45,7 @@ func TestPagerDutyVector(t *testing.T) {
 	}, connect(t, "pagerduty", nil, pagerDutySecret).Describe(r))
 }
 
-// Promise: while a secret rotates either signature of a delivery is enough, which VerifySignature of the Go client says
+// While a secret rotates either signature of a delivery is enough, which VerifySignature of the Go client says
 // too, other versions are passed over, and PagerDuty's test event is marked.
 func TestPagerDutyRotationAndPing(t *testing.T) {
 	t.Parallel()

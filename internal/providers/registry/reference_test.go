@@ -20,7 +20,7 @@ func load(t *testing.T, text string) *registry.Provider {
 
 func unquoted(s string) string { return s }
 
-// Promise: a summary says how each proof of a definition works, what describes events, and which of it is signed.
+// A summary says how each proof of a definition works, what describes events, and which of it is signed.
 func TestSummary(t *testing.T) {
 	t.Parallel()
 	s := load(t, everything).Summary()
@@ -48,7 +48,7 @@ func TestSummary(t *testing.T) {
 	}, w.Params)
 }
 
-// Promise: parameters show by their name, and a timestamp that is not signed is called so.
+// Parameters show by their name, and a timestamp that is not signed is called so.
 func TestSummaryOfParameters(t *testing.T) {
 	t.Parallel()
 	params := `  params:
@@ -70,7 +70,7 @@ func TestSummaryOfParameters(t *testing.T) {
 	require.Equal(t, "none", w.IDText(unquoted))
 }
 
-// Promise: a provider without webhooks is described without them, and what could not be confirmed is not kept silent.
+// A provider without webhooks is described without them, and what could not be confirmed is not kept silent.
 func TestText(t *testing.T) {
 	t.Parallel()
 	s := load(t, minimal).Summary()
@@ -84,7 +84,7 @@ func TestText(t *testing.T) {
 		" - how long deliveries are repeated\n")
 }
 
-// Promise: in the reference nothing of a definition ends a table's cell, a code span or a link, or opens a tag; what
+// In the reference nothing of a definition ends a table's cell, a code span or a link, or opens a tag; what
 // could not be confirmed is listed; a provider without webhooks has no row.
 func TestReference(t *testing.T) {
 	t.Parallel()

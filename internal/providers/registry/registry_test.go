@@ -50,7 +50,7 @@ func folder(files ...string) fstest.MapFS {
 	return out
 }
 
-// Promise: a good definition loads with all it says, and lists come in the order of slugs.
+// A good definition loads with all it says, and lists come in the order of slugs.
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	loaded, err := registry.Load(folder(
@@ -77,7 +77,7 @@ func TestLoad(t *testing.T) {
 	require.NotNil(t, loaded.List()[0], "a caller cannot change the registry's list")
 }
 
-// Promise: the evidence of a definition is read as it stands, at the greatest length too.
+// The evidence of a definition is read as it stands, at the greatest length too.
 func TestLoadEvidence(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("é", 300)
@@ -91,7 +91,7 @@ func TestLoadEvidence(t *testing.T) {
 	}, acme.Definition.Evidence)
 }
 
-// Promise: what a file gets wrong is refused with its file and line.
+// What a file gets wrong is refused with its file and line.
 func TestLoadRefuses(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ file, text, want string }{
@@ -192,7 +192,7 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// Promise: the problems of all files come in one error.
+// The problems of all files come in one error.
 func TestLoadReportsAllProblems(t *testing.T) {
 	t.Parallel()
 	_, err := registry.Load(folder(
@@ -214,7 +214,7 @@ func TestLoadReportsAllProblems(t *testing.T) {
 	}, places)
 }
 
-// Promise: one mistake in the shape of a file does not hide the others.
+// One mistake in the shape of a file does not hide the others.
 func TestLoadReportsAllShapes(t *testing.T) {
 	t.Parallel()
 	_, err := registry.Load(folder("acme.yaml", `schema: one
@@ -252,7 +252,7 @@ webhooks:
 	}, places)
 }
 
-// Promise: what is said of one file is bounded, however much is wrong with it.
+// What is said of one file is bounded, however much is wrong with it.
 func TestLoadBoundsProblems(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
@@ -268,7 +268,7 @@ func TestLoadBoundsProblems(t *testing.T) {
 	require.Less(t, len(err.Error()), 1000)
 }
 
-// Promise: files that editors and mounted volumes make for themselves are no definitions; a file that is none by its
+// Files that editors and mounted volumes make for themselves are no definitions; a file that is none by its
 // kind is refused and not waited for; a folder is read up to its limits.
 func TestLoadFolders(t *testing.T) {
 	t.Parallel()
@@ -304,14 +304,14 @@ func TestLoadFolders(t *testing.T) {
 	require.EqualError(t, err, "read provider definitions: together they are larger than 16777216 bytes")
 }
 
-// Promise: a folder that cannot be read is an error, not an empty registry.
+// A folder that cannot be read is an error, not an empty registry.
 func TestLoadUnreadable(t *testing.T) {
 	t.Parallel()
 	_, err := registry.Load(os.DirFS(t.TempDir() + "/missing"))
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-// Promise: the words that the API's paths use are no provider keys.
+// The words that the API's paths use are no provider keys.
 func TestReserved(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"executions", "execute", "execute-async", "await-webhook", "imports", "sallyport"} {

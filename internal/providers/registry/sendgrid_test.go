@@ -35,7 +35,7 @@ const (
 	sendgridTimestampHeader = "X-Twilio-Email-Event-Webhook-Timestamp"
 )
 
-// Promise: the deliveries in the tests of SendGrid's library verify with their keys, line end included, and nothing
+// The deliveries in the tests of SendGrid's library verify with their keys, line end included, and nothing
 // else does.
 func TestSendGridVector(t *testing.T) {
 	t.Parallel()
@@ -55,7 +55,7 @@ func TestSendGridVector(t *testing.T) {
 	requireReason(t, connect(t, "sendgrid", nil, sendgridBatchKey), batch, verification.ReasonSignatureMismatch)
 }
 
-// Promise: one delivery of several events has all their types, and an id that is the same when it is resent and no
+// One delivery of several events has all their types, and an id that is the same when it is resent and no
 // other.
 func TestSendGridEvents(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ const (
 	shopifyBody      = `{"id":820982911946154508,"name":"#9999","note":"café 😀"}`
 )
 
-// Promise: what Shopify's library signs verifies under the header of webhooks and that of Events, and nothing else
+// What Shopify's library signs verifies under the header of webhooks and that of Events, and nothing else
 // does.
 func TestShopifyVector(t *testing.T) {
 	t.Parallel()
@@ -39,7 +39,7 @@ func TestShopifyVector(t *testing.T) {
 	require.Equal(t, []string{"shopify-hmac-sha256", "x-shopify-hmac-sha256"}, v.RedactHeaders())
 }
 
-// Promise: Shopify's topics become types of segments, its delivery id is the event's and is known not to be signed.
+// Shopify's topics become types of segments, its delivery id is the event's and is known not to be signed.
 func TestShopifyEvents(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "shopify", nil, shopifySecret)

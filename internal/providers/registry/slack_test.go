@@ -27,7 +27,7 @@ func slackSigned(body string) *verification.Request {
 		"X-Slack-Signature", "v0="+hmacHex(slackSecret, "v0:1531420618:"+body))
 }
 
-// Promise: the example in Slack's documentation verifies within five minutes either way, and nothing else does.
+// The example in Slack's documentation verifies within five minutes either way, and nothing else does.
 func TestSlackVector(t *testing.T) {
 	t.Parallel()
 	vector{
@@ -40,7 +40,7 @@ func TestSlackVector(t *testing.T) {
 	}.check(t)
 }
 
-// Promise: events, interactions and commands have the types that Slack names, and events their id and time.
+// Events, interactions and commands have the types that Slack names, and events their id and time.
 func TestSlackEvents(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "slack", nil, slackSecret)
@@ -62,7 +62,7 @@ func TestSlackEvents(t *testing.T) {
 	require.Empty(t, v.Ack().Body, "an answer to a command would be shown in the channel")
 }
 
-// Promise: Slack's verification token is not stored, in JSON, in a command, or in the JSON inside a form; nothing else
+// Slack's verification token is not stored, in JSON, in a command, or in the JSON inside a form; nothing else
 // is taken out.
 func TestSlackRedaction(t *testing.T) {
 	t.Parallel()
@@ -96,7 +96,7 @@ func TestSlackChallenge(t *testing.T) {
 	requireNoHandshake(t, v, slackSigned(`{"type":"event_callback","challenge":"x"}`))
 }
 
-// Promise: the check of the certificate gets an empty response, though it is not signed, and never becomes an event.
+// The check of the certificate gets an empty response, though it is not signed, and never becomes an event.
 func TestSlackCertificateCheck(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "slack", nil, slackSecret)

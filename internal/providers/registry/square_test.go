@@ -22,7 +22,7 @@ func squareDelivery() *verification.Request {
 		"https://webhook.site", "/679a4f3a-dcfa-49ee-bac5-9d0edad886b9", "")
 }
 
-// Promise: the delivery in the tests of Square's SDK verifies at the URL that Square called, and neither elsewhere nor
+// The delivery in the tests of Square's SDK verifies at the URL that Square called, and neither elsewhere nor
 // changed.
 func TestSquareVector(t *testing.T) {
 	t.Parallel()
@@ -43,7 +43,7 @@ func TestSquareVector(t *testing.T) {
 	requireProved(t, based, atURL(squareDelivery(), "https://gateway.example", squareDelivery().Path, ""), "hmac", "0")
 }
 
-// Promise: bytes are compared as they were sent, whether or not JSON writers would escape them.
+// Bytes are compared as they were sent, whether or not JSON writers would escape them.
 func TestSquareEscapes(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "square", nil, "signature-key")
@@ -56,7 +56,7 @@ func TestSquareEscapes(t *testing.T) {
 	}
 }
 
-// Promise: type, id and time of an event are those that Square names in the signed body.
+// Type, id and time of an event are those that Square names in the signed body.
 func TestSquareEvents(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "square", nil, squareKey)

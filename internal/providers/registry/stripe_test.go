@@ -25,7 +25,7 @@ func stripeDelivery(header string) *verification.Request {
 	return deliver(time.Unix(1686089971, 0), stripePayload, "Stripe-Signature", header)
 }
 
-// Promise: what Stripe's library signs verifies for five minutes, and nothing else does.
+// What Stripe's library signs verifies for five minutes, and nothing else does.
 func TestStripeVector(t *testing.T) {
 	t.Parallel()
 	vector{
@@ -35,7 +35,7 @@ func TestStripeVector(t *testing.T) {
 	}.check(t)
 }
 
-// Promise: while Stripe rolls a secret either one is enough, test signatures of the version v0 prove nothing, and the
+// While Stripe rolls a secret either one is enough, test signatures of the version v0 prove nothing, and the
 // secret is used with its prefix.
 func TestStripeSignatures(t *testing.T) {
 	t.Parallel()
@@ -48,7 +48,7 @@ func TestStripeSignatures(t *testing.T) {
 	requireReason(t, connect(t, "stripe", nil, stripeSecret[len("whsec_"):]), both, verification.ReasonSignatureMismatch)
 }
 
-// Promise: type, id and time of an event are those that Stripe's event objects name, of its thin events too.
+// Type, id and time of an event are those that Stripe's event objects name, of its thin events too.
 func TestStripeEvents(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "stripe", nil, stripeSecret)

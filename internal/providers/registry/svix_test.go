@@ -9,7 +9,7 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Promise: the vector of the signing tests in Svix's libraries, which its npm package (svix 1.99.1, Webhook.sign)
+// The vector of the signing tests in Svix's libraries, which its npm package (svix 1.99.1, Webhook.sign)
 // reproduces, verifies under either family of header names.
 func TestSvixVector(t *testing.T) {
 	t.Parallel()

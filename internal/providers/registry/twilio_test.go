@@ -32,7 +32,7 @@ func twilioForm(body, signature string) *verification.Request {
 		"application/x-www-form-urlencoded; charset=UTF-8")
 }
 
-// Promise: what Twilio's library signs verifies, a form with its URL and JSON by its hash, and nothing else does.
+// What Twilio's library signs verifies, a form with its URL and JSON by its hash, and nothing else does.
 func TestTwilioVector(t *testing.T) {
 	t.Parallel()
 	vector{
@@ -50,7 +50,7 @@ func TestTwilioVector(t *testing.T) {
 	}.check(t)
 }
 
-// Promise: fields are signed sorted, once each, and decoded; the port may stand in the URL that Twilio signed or not.
+// Fields are signed sorted, once each, and decoded; the port may stand in the URL that Twilio signed or not.
 func TestTwilioForms(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "twilio", nil, twilioToken)
@@ -68,7 +68,7 @@ func TestTwilioForms(t *testing.T) {
 	requireProved(t, based, send("https://gateway.example", twilioMessage, twilioMessageSignature), "hmac", "0")
 }
 
-// Promise: a delivery of JSON cannot be turned into one of a form, nor its hash be left out: the signature covers the
+// A delivery of JSON cannot be turned into one of a form, nor its hash be left out: the signature covers the
 // URL alone.
 func TestTwilioJSON(t *testing.T) {
 	t.Parallel()
@@ -83,7 +83,7 @@ func TestTwilioJSON(t *testing.T) {
 	requireReason(t, v, r, verification.ReasonSignatureMismatch)
 }
 
-// Promise: webhooks have types by what names them or by their status, streams all types of their events, and Twilio's
+// Webhooks have types by what names them or by their status, streams all types of their events, and Twilio's
 // token for repetitions is the id and known not to be signed.
 func TestTwilioEvents(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Promise: a delivery made by Typeform's documentation ("Secure your webhooks": sha256= and the base64 of the
+// A delivery made by Typeform's documentation ("Secure your webhooks": sha256= and the base64 of the
 // HMAC-SHA256 of the body; computed with openssl dgst), with the head of its example payload, verifies.
 func TestTypeform(t *testing.T) {
 	t.Parallel()

@@ -27,7 +27,7 @@ func xDelivery(body, signature string) *verification.Request {
 	return deliver(time.Unix(1772600767, 0), body, "X-Twitter-Webhooks-Signature", "sha256="+signature)
 }
 
-// Promise: what X's library signs verifies, and nothing else does.
+// What X's library signs verifies, and nothing else does.
 func TestXVector(t *testing.T) {
 	t.Parallel()
 	vector{
@@ -37,7 +37,7 @@ func TestXVector(t *testing.T) {
 	require.Equal(t, []string{"x-twitter-webhooks-signature"}, connect(t, "x", nil, xSecret).RedactHeaders())
 }
 
-// Promise: events have the types by which X names them, in the body or as its member, and X Activity's their ids.
+// Events have the types by which X names them, in the body or as its member, and X Activity's their ids.
 func TestXEvents(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "x", nil, xSecret)

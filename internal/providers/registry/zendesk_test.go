@@ -31,7 +31,7 @@ func zendeskDelivery(body string) *verification.Request {
 		"8350205582")
 }
 
-// Promise: a request that is signed as Zendesk documents it verifies, and nothing else does.
+// A request that is signed as Zendesk documents it verifies, and nothing else does.
 func TestZendeskSignature(t *testing.T) {
 	t.Parallel()
 	vector{
@@ -47,7 +47,7 @@ func TestZendeskSignature(t *testing.T) {
 	requireReason(t, connect(t, "zendesk", nil, zendeskSecret), moved, verification.ReasonTimestampMalformed)
 }
 
-// Promise: an event has the type, id and time that Zendesk names. A body that people write for a trigger has no id,
+// An event has the type, id and time that Zendesk names. A body that people write for a trigger has no id,
 // even in a field of that name: two requests about one ticket are two events, also where they say the same, by the id
 // of the invocation.
 func TestZendeskEvents(t *testing.T) {

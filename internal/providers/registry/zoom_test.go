@@ -29,7 +29,7 @@ func zoomDelivery(body, signature string) *verification.Request {
 		signature)
 }
 
-// Promise: what Zoom's library computes as the signature verifies, and nothing else does.
+// What Zoom's library computes as the signature verifies, and nothing else does.
 func TestZoomVector(t *testing.T) {
 	t.Parallel()
 	vector{

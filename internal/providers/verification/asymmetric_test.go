@@ -102,7 +102,7 @@ func algorithms() []string {
 	return []string{"ed25519", "ecdsa_p256_der", "ecdsa_p256_raw", "rsa_sha1", "rsa_sha256", "rsa_pss_sha256"}
 }
 
-// Promise: each algorithm accepts what its key signed, in any pasted form of the key, and nothing else: no other body,
+// Each algorithm accepts what its key signed, in any pasted form of the key, and nothing else: no other body,
 // timestamp, key or algorithm.
 func TestAsymmetric(t *testing.T) {
 	t.Parallel()
@@ -150,7 +150,7 @@ func TestAsymmetricCandidates(t *testing.T) {
 		verification.ReasonSignatureMismatch)
 }
 
-// Promise: ed25519 keys are taken as the senders show them: hexadecimal (Discord) or whpk_ with base64 (Standard
+// Ed25519 keys are taken as the senders show them: hexadecimal (Discord) or whpk_ with base64 (Standard
 // Webhooks).
 func TestEd25519Forms(t *testing.T) {
 	t.Parallel()
@@ -164,7 +164,7 @@ func TestEd25519Forms(t *testing.T) {
 	}
 }
 
-// Promise: the vector in the tests of SendGrid's Go library verifies.
+// The vector in the tests of SendGrid's Go library verifies.
 func TestSendGridVector(t *testing.T) {
 	t.Parallel()
 	p := asymmetric("ecdsa_p256_der", "base64")
@@ -189,7 +189,7 @@ func TestSendGridVector(t *testing.T) {
 	require.Equal(t, []string{"secret coherent"}, violationsOf(t, err))
 }
 
-// Promise: keys that are no keys, of another kind, or too short to trust are refused when they are set.
+// Keys that are no keys, of another kind, or too short to trust are refused when they are set.
 func TestPublicKeysRefused(t *testing.T) {
 	t.Parallel()
 	weak, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // the point of the test

@@ -25,7 +25,7 @@ func batched(items string, types ...string) verification.Declaration {
 	return d
 }
 
-// Promise: a webhook that carries several events is described by all their types, each once and in order, and by one
+// A webhook that carries several events is described by all their types, each once and in order, and by one
 // id over the ids of all.
 func TestDescribeBatch(t *testing.T) {
 	t.Parallel()
@@ -48,7 +48,7 @@ func TestDescribeBatch(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, none.Types)
 }
 
-// Promise: a body that is no batch is described as one event.
+// A body that is no batch is described as one event.
 func TestDescribeNoBatch(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, batched("/entry/*/changes/*", "{json:/object}.{item:/field}"), testKey)
@@ -74,7 +74,7 @@ func TestDescribeNoBatch(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, scalar.Describe(request(`{"types":["a","b","a"]}`)).Types)
 }
 
-// Promise: the items of several arrays are described together, and an array that is missing in one entry hides no
+// The items of several arrays are described together, and an array that is missing in one entry hides no
 // other's items.
 func TestDescribeSeveralArrays(t *testing.T) {
 	t.Parallel()
@@ -98,7 +98,7 @@ func TestDescribeSeveralArrays(t *testing.T) {
 		verifier(t, d, testKey).Describe(request(`{"entry":[{"changes":[{"id":1}]}]}`)).IDSource)
 }
 
-// Promise: where only several values together distinguish webhooks, all of them make the id, and none is left out.
+// Where only several values together distinguish webhooks, all of them make the id, and none is left out.
 func TestDescribeJoinedIDs(t *testing.T) {
 	t.Parallel()
 	d := batched("/*", "{item:/type}")
@@ -124,7 +124,7 @@ func TestDescribeJoinedIDs(t *testing.T) {
 		"half of the id is not signed")
 }
 
-// Promise: where a header makes the body a batch, a list without it is one event; and as the header is not signed,
+// Where a header makes the body a batch, a list without it is one event; and as the header is not signed,
 // neither type nor id are, because a replay could change how the webhook is described.
 func TestDescribeBatchWhen(t *testing.T) {
 	t.Parallel()
@@ -152,7 +152,7 @@ func TestDescribeBatchWhen(t *testing.T) {
 	require.Equal(t, []string{"event.batch.when[0].from format"}, violationsOf(t, err))
 }
 
-// Promise: what the rules of a batch, a time or a redaction get wrong is refused when it is loaded.
+// What the rules of a batch, a time or a redaction get wrong is refused when it is loaded.
 func TestCompileRefusesEvents(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -231,7 +231,7 @@ func series(format string, first, last int) (out []string) {
 	return out
 }
 
-// Promise: the time at which an event happened is read leniently, because nothing is decided by it, and never wrongly.
+// The time at which an event happened is read leniently, because nothing is decided by it, and never wrongly.
 func TestDescribeOccurredAt(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1772600767, 0).UTC()
@@ -250,7 +250,7 @@ func TestDescribeOccurredAt(t *testing.T) {
 	}
 }
 
-// Promise: tokens and named values are not stored, wherever they stand, and everything else stays byte for byte.
+// Tokens and named values are not stored, wherever they stand, and everything else stays byte for byte.
 func TestRedactBody(t *testing.T) {
 	t.Parallel()
 	d := token("json:/passcode", "json:/value/*/clientState")
@@ -276,7 +276,7 @@ func TestRedactBody(t *testing.T) {
 	}
 }
 
-// Promise: a redacted body is still the JSON that it was, without the value.
+// A redacted body is still the JSON that it was, without the value.
 func TestRedactBodyKeepsJSON(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, token("json:/list/*/token"), testKey)

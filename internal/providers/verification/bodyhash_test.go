@@ -10,7 +10,7 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Promise: a hash in the query covers the body where the signature covers the query, as Twilio does for JSON bodies.
+// A hash in the query covers the body where the signature covers the query, as Twilio does for JSON bodies.
 func TestBodyHashInQuery(t *testing.T) {
 	t.Parallel()
 	p := twilio()
@@ -37,7 +37,7 @@ func TestBodyHashInQuery(t *testing.T) {
 	require.Equal(t, []string{"body_hash coherent", "body_hash.from coherent"}, violationsOfProof(t, p))
 }
 
-// Promise: a Content-Digest (RFC 9530) that is signed covers the body.
+// A Content-Digest (RFC 9530) that is signed covers the body.
 func TestBodyHashInHeader(t *testing.T) {
 	t.Parallel()
 	p := sha256Proof("header:X-S", "{header:content-digest}")

@@ -24,7 +24,7 @@ func violationsOf(tb testing.TB, err error) []string {
 	return slices.Compact(out)
 }
 
-// Promise: what a declaration gets wrong is refused when it is loaded, and the problem names the place.
+// What a declaration gets wrong is refused when it is loaded, and the problem names the place.
 func TestCompileRefuses(t *testing.T) {
 	t.Parallel()
 	type change func(*verification.Declaration)
@@ -196,7 +196,7 @@ func TestCompileRefuses(t *testing.T) {
 	}
 }
 
-// Promise: all problems are reported together.
+// All problems are reported together.
 func TestCompileReportsAllViolations(t *testing.T) {
 	t.Parallel()
 	_, err := verification.Compile(verification.Declaration{Proof: verification.Proof{
@@ -213,7 +213,7 @@ func TestCompileReportsAllViolations(t *testing.T) {
 	}, violationsOf(t, err))
 }
 
-// Promise: the key that holds the timestamp is not taken for a signature.
+// The key that holds the timestamp is not taken for a signature.
 func TestCompileRefusesTimestampAmongSignatures(t *testing.T) {
 	t.Parallel()
 	d := paired()
@@ -244,7 +244,7 @@ func parametrised() verification.Declaration {
 	return d
 }
 
-// Promise: a parameter has one declared set of values, a default or the duty to be given, and a use.
+// A parameter has one declared set of values, a default or the duty to be given, and a use.
 func TestCompileRefusesParameters(t *testing.T) {
 	t.Parallel()
 	type change func(*verification.Param)
@@ -287,7 +287,7 @@ func TestCompileRefusesParameters(t *testing.T) {
 	require.Equal(t, []string{"algorithm enum"}, violationsOf(t, err), "every value that a parameter offers has to work")
 }
 
-// Promise: what a connection sets is checked like the declaration itself, and problems name the parameter.
+// What a connection sets is checked like the declaration itself, and problems name the parameter.
 func TestPrepareChecksParameters(t *testing.T) {
 	t.Parallel()
 	engine, err := verification.Compile(parametrised())
@@ -321,7 +321,7 @@ func TestPrepareChecksParameters(t *testing.T) {
 	}
 }
 
-// Promise: parameters change what is verified, and entries that hang on an empty one are left out.
+// Parameters change what is verified, and entries that hang on an empty one are left out.
 func TestPrepareSubstitutes(t *testing.T) {
 	t.Parallel()
 	engine, err := verification.Compile(parametrised())
@@ -345,7 +345,7 @@ func TestPrepareSubstitutes(t *testing.T) {
 	require.Equal(t, "k", full.Describe(r).Type)
 }
 
-// Promise: a secret that cannot be a key is refused when it is stored, without being quoted.
+// A secret that cannot be a key is refused when it is stored, without being quoted.
 func TestPrepareChecksSecrets(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ decode, secret string }{

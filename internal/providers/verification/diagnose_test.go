@@ -26,7 +26,7 @@ func requireCause(t *testing.T, v *verification.Verifier, r *verification.Reques
 	}
 }
 
-// Promise: a body that was rewritten on its way is distinguished from a wrong secret.
+// A body that was rewritten on its way is distinguished from a wrong secret.
 func TestDiagnoseBody(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, bodyOnly(), testKey)
@@ -117,7 +117,7 @@ func TestDiagnoseURL(t *testing.T) {
 	requireCause(t, v, atURL(request("{}", "X-S", hexMAC(testKey, "https://b/h{}")), "", "/h", ""), "")
 }
 
-// Promise: where a signed URL has the host that the request names, the operator learns that the gateway knows another,
+// Where a signed URL has the host that the request names, the operator learns that the gateway knows another,
 // and not that the secret is wrong; without such a sign both are named.
 func TestDiagnoseHost(t *testing.T) {
 	t.Parallel()
@@ -141,7 +141,7 @@ func TestDiagnoseHost(t *testing.T) {
 	require.Contains(t, v.Diagnose(t.Context(), r, refusal).Message, "url_base")
 }
 
-// Promise: clocks and headers that are the matter are named, and what needs no diagnosis gets none.
+// Clocks and headers that are the matter are named, and what needs no diagnosis gets none.
 func TestDiagnoseOthers(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, listed(), testKey)

@@ -10,7 +10,7 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Promise: the first template whose tokens all have a value names the type, and a type is always fit to be one.
+// The first template whose tokens all have a value names the type, and a type is always fit to be one.
 func TestDescribeType(t *testing.T) {
 	t.Parallel()
 	d := bodyOnly()
@@ -50,7 +50,7 @@ func TestDescribeType(t *testing.T) {
 		"of two headers neither counts")
 }
 
-// Promise: the provider's separators become dots, so that patterns can match by segment, and renamed types stay as they
+// The provider's separators become dots, so that patterns can match by segment, and renamed types stay as they
 // are.
 func TestDescribeTypeSeparators(t *testing.T) {
 	t.Parallel()
@@ -65,7 +65,7 @@ func TestDescribeTypeSeparators(t *testing.T) {
 	}
 }
 
-// Promise: an id says where it stood and whether the signature covers it; what cannot be an id is none.
+// An id says where it stood and whether the signature covers it; what cannot be an id is none.
 func TestDescribeID(t *testing.T) {
 	t.Parallel()
 	d := bodyOnly()
@@ -99,7 +99,7 @@ func TestDescribeID(t *testing.T) {
 	require.Equal(t, verification.Event{Type: "unknown"}, v.Describe(request("{}")))
 }
 
-// Promise: ids by convention count only where the signature covers them.
+// Ids by convention count only where the signature covers them.
 func TestDescribeFallbackIDs(t *testing.T) {
 	t.Parallel()
 	pairs := []string{"webhook-id", "w", "svix-id", "s", "ce-source", "/src", "ce-id", "c", "Idempotency-Key", "k",
@@ -134,7 +134,7 @@ func TestDescribeFallbackIDs(t *testing.T) {
 	}
 }
 
-// Promise: values that are an id together are one only where they can be distinguished, headers and values of the body
+// Values that are an id together are one only where they can be distinguished, headers and values of the body
 // alike.
 func TestDescribeJoinedID(t *testing.T) {
 	t.Parallel()
@@ -164,7 +164,7 @@ func TestDescribeJoinedID(t *testing.T) {
 	}, outline(t, d).IDs)
 }
 
-// Promise: control messages are those that a predicate marks, and no others.
+// Control messages are those that a predicate marks, and no others.
 func TestDescribeControl(t *testing.T) {
 	t.Parallel()
 	d := bodyOnly()
@@ -180,7 +180,7 @@ func TestDescribeControl(t *testing.T) {
 	require.False(t, v.Describe(request("")).Control)
 }
 
-// Promise: a heartbeat is recognised by its empty list, however it is written, and by nothing else.
+// A heartbeat is recognised by its empty list, however it is written, and by nothing else.
 func TestDescribeControlEmpty(t *testing.T) {
 	t.Parallel()
 	d := bodyOnly()
@@ -207,7 +207,7 @@ func TestDescribeControlEmpty(t *testing.T) {
 	require.Equal(t, []string{"control[0] coherent"}, violationsOf(t, err))
 }
 
-// Promise: where a form carries the JSON, type and id come from it, while the raw form is what is signed.
+// Where a form carries the JSON, type and id come from it, while the raw form is what is signed.
 func TestDescribeForm(t *testing.T) {
 	t.Parallel()
 	d := bodyOnly()

@@ -53,7 +53,7 @@ func TestDescribeFormFields(t *testing.T) {
 	require.Equal(t, now(), v.Describe(request("at="+stamp(0))).OccurredAt)
 }
 
-// Promise: credentials in a form are not stored, nor those in the JSON that one of its fields holds, and the rest stays
+// Credentials in a form are not stored, nor those in the JSON that one of its fields holds, and the rest stays
 // as it was.
 func TestRedactForm(t *testing.T) {
 	t.Parallel()
@@ -75,7 +75,7 @@ func TestRedactForm(t *testing.T) {
 	}
 }
 
-// Promise: of a form with more fields than any provider sends nothing is read; what must not be stored is taken out
+// Of a form with more fields than any provider sends nothing is read; what must not be stored is taken out
 // nonetheless.
 func TestFormOfManyFields(t *testing.T) {
 	t.Parallel()
@@ -87,7 +87,7 @@ func TestFormOfManyFields(t *testing.T) {
 	require.Equal(t, redacted, string(v.RedactBody(r)))
 }
 
-// Promise: a redacted form is the form that it was but for the values that were taken out.
+// A redacted form is the form that it was but for the values that were taken out.
 func TestRedactFormKeepsFields(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, formed(), testKey)
@@ -106,7 +106,7 @@ func TestRedactFormKeepsFields(t *testing.T) {
 	})
 }
 
-// Promise: signature, timestamp and signed value may be fields of a form, as in Mailgun's, and other fields are known
+// Signature, timestamp and signed value may be fields of a form, as in Mailgun's, and other fields are known
 // not to be signed.
 func TestSignedFields(t *testing.T) {
 	t.Parallel()
@@ -138,7 +138,7 @@ func TestSignedFields(t *testing.T) {
 	require.Equal(t, []string{"signature[0].from coherent"}, violationsOfProof(t, sha256Proof("form:signature", "{body}")))
 }
 
-// Promise: the type can be the name of a member that the body or an item has, of the names that the definition lists.
+// The type can be the name of a member that the body or an item has, of the names that the definition lists.
 func TestDescribeMember(t *testing.T) {
 	t.Parallel()
 	d := batched("/entry/*", "{json:/object}.{item_member:message,postback}", "{member:object}")

@@ -169,7 +169,7 @@ func FuzzCompile(f *testing.F) {
 	})
 }
 
-// Promise: as FuzzCompile, over the texts of a declaration rather than its structure.
+// As FuzzCompile, over the texts of a declaration rather than its structure.
 func FuzzCompileTexts(f *testing.F) {
 	f.Add("header:X-Signature", "sha256=", "hex", "{body}", "", "", "{header:X-Event}.{json:/action}", "header:X-Id",
 		"sha256=00")

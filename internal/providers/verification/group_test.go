@@ -18,7 +18,7 @@ func signedOrToken() verification.Declaration {
 	return d
 }
 
-// Promise: of several proofs any one is enough, it is named, and a webhook that none proves is refused for what came
+// Of several proofs any one is enough, it is named, and a webhook that none proves is refused for what came
 // closest.
 func TestAnyOf(t *testing.T) {
 	t.Parallel()
@@ -39,7 +39,7 @@ func TestAnyOf(t *testing.T) {
 	requireRefused(t, onlyToken, signedList("msg", stamp(0), "{}"), verification.ReasonSignatureMissing)
 }
 
-// Promise: where all proofs have to pass, one that fails refuses, and what any of them covers is signed.
+// Where all proofs have to pass, one that fails refuses, and what any of them covers is signed.
 func TestAllOf(t *testing.T) {
 	t.Parallel()
 	std := listed()
@@ -55,7 +55,7 @@ func TestAllOf(t *testing.T) {
 	requireRefused(t, v, atURL(request("{}"), "", "/", good.RawQuery), verification.ReasonSignatureMissing)
 }
 
-// Promise: groups stay small, never contain the scheme that proves nothing, and say nothing themselves.
+// Groups stay small, never contain the scheme that proves nothing, and say nothing themselves.
 func TestCompileRefusesGroups(t *testing.T) {
 	t.Parallel()
 	good := sha256Proof("header:X-S", "{body}")

@@ -65,7 +65,7 @@ func requireHandshakeRefused(t *testing.T, v *verification.Verifier, r *verifica
 
 const plain = "text/plain; charset=utf-8"
 
-// Promise: a challenge in the query is echoed as plain text that no browser runs, when all predicates hold, as Meta
+// A challenge in the query is echoed as plain text that no browser runs, when all predicates hold, as Meta
 // asks.
 func TestHandshakeEcho(t *testing.T) {
 	t.Parallel()
@@ -146,7 +146,7 @@ func TestHandshakeHMAC(t *testing.T) {
 	requireHandshakeRefused(t, verifier(t, crc("{body}")), get("GET", "crc_token=a"), verification.ReasonSecretMissing)
 }
 
-// Promise: handshakes are no oracle: for any value that a caller has signed by them, no event is accepted under that
+// Handshakes are no oracle: for any value that a caller has signed by them, no event is accepted under that
 // response.
 func TestHandshakeIsNoOracle(t *testing.T) {
 	t.Parallel()
@@ -190,7 +190,7 @@ func escape(s string) string {
 	return strings.NewReplacer("%", "%25", "&", "%26", "+", "%2B", ";", "%3B").Replace(s)
 }
 
-// Promise: without the rule of the handshake the same webhook would be accepted, so the rule is what refuses it.
+// Without the rule of the handshake the same webhook would be accepted, so the rule is what refuses it.
 func TestHandshakeOracleWouldExist(t *testing.T) {
 	t.Parallel()
 	d := crc("{body}")
@@ -200,7 +200,7 @@ func TestHandshakeOracleWouldExist(t *testing.T) {
 	requireVerified(t, verifier(t, d, testKey), event, "whs_0")
 }
 
-// Promise: a secret that a provider hands over is given to the caller with the response, and needs neither a stored
+// A secret that a provider hands over is given to the caller with the response, and needs neither a stored
 // secret nor a signature.
 func TestHandshakeCapture(t *testing.T) {
 	t.Parallel()
@@ -250,7 +250,7 @@ func TestHandshakeCloudEvents(t *testing.T) {
 	requireNoHandshake(t, v, get("OPTIONS", ""))
 }
 
-// Promise: values inside a JSON response are escaped.
+// Values inside a JSON response are escaped.
 func TestHandshakeEscapes(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, shaking(verification.Handshake{
@@ -267,7 +267,7 @@ func TestHandshakeEscapes(t *testing.T) {
 	})
 }
 
-// Promise: handshakes that would response what they must not, or never, are refused when they are loaded.
+// Handshakes that would response what they must not, or never, are refused when they are loaded.
 func TestCompileRefusesHandshakes(t *testing.T) {
 	t.Parallel()
 	good := verification.Handshake{When: []verification.Predicate{method("GET")},
@@ -355,7 +355,7 @@ func TestCompileRefusesHandshakes(t *testing.T) {
 	}
 }
 
-// Promise: webhooks from outside the networks that the provider names are refused, handshakes too.
+// Webhooks from outside the networks that the provider names are refused, handshakes too.
 func TestSourceIPs(t *testing.T) {
 	t.Parallel()
 	d := crc("{body}")
@@ -381,7 +381,7 @@ func TestSourceIPs(t *testing.T) {
 	require.Equal(t, []string{"source_ips[0] format", "source_ips[1] format"}, violationsOf(t, err))
 }
 
-// Promise: the provider's own acknowledgement, status of refusals and size of bodies are what the declaration says.
+// The provider's own acknowledgement, status of refusals and size of bodies are what the declaration says.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, bodyOnly(), testKey)
@@ -419,7 +419,7 @@ func TestAnswers(t *testing.T) {
 		"reject_status limit"}, violationsOf(t, err))
 }
 
-// Promise: keys of the platform alone are not enough: a declaration says by which required parameter a webhook is the
+// Keys of the platform alone are not enough: a declaration says by which required parameter a webhook is the
 // connection's, a connection without it is refused, and webhooks of other accounts are.
 func TestAccount(t *testing.T) {
 	t.Parallel()

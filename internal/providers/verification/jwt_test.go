@@ -63,7 +63,7 @@ func hexSum(body string) string {
 
 const longKey = "a key of at least thirty-two bytes, as the library that signs wants"
 
-// Promise: a token under a shared secret passes with the body whose hash it holds, and with no other body, key, issuer
+// A token under a shared secret passes with the body whose hash it holds, and with no other body, key, issuer
 // or algorithm.
 func TestJWTSecret(t *testing.T) {
 	t.Parallel()
@@ -101,7 +101,7 @@ func TestJWTSecret(t *testing.T) {
 	require.Equal(t, []string{"x-webhook-signature"}, v.RedactHeaders())
 }
 
-// Promise: tokens without a signature, with headers that change what is signed, or of no known form are refused.
+// Tokens without a signature, with headers that change what is signed, or of no known form are refused.
 func TestJWTRefusesForms(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, declared(jwtHS()), longKey)
@@ -124,7 +124,7 @@ func TestJWTRefusesForms(t *testing.T) {
 	requireProved(t, v, request("{}", "X-Webhook-Signature", good), "jwt", "whs_0")
 }
 
-// Promise: a public key is never taken for a secret, and each key verifies only the algorithms of its kind.
+// A public key is never taken for a secret, and each key verifies only the algorithms of its kind.
 func TestJWTKeyConfusion(t *testing.T) {
 	t.Parallel()
 	rsaSigner := newSigner(t, "rsa_sha256")
@@ -145,7 +145,7 @@ func TestJWTKeyConfusion(t *testing.T) {
 	require.Equal(t, []string{"jwt.algs required"}, violationsOfProof(t, jwtPublic()))
 }
 
-// Promise: audience and claims bind a token to the connection, and a token without an end or a limit on its age is
+// Audience and claims bind a token to the connection, and a token without an end or a limit on its age is
 // refused, because nothing else would end it.
 func TestJWTClaims(t *testing.T) {
 	t.Parallel()
@@ -175,7 +175,7 @@ func TestJWTClaims(t *testing.T) {
 	requireRefused(t, v, send("iat", nil), verification.ReasonTimestampMissing)
 }
 
-// Promise: where a body carries a list of tokens every one has to be right.
+// Where a body carries a list of tokens every one has to be right.
 func TestJWTOfEveryItem(t *testing.T) {
 	t.Parallel()
 	p := jwtPublic("RS256")
@@ -190,7 +190,7 @@ func TestJWTOfEveryItem(t *testing.T) {
 	requireRefused(t, v, request(`{"validationTokens":[]}`), verification.ReasonSignatureMissing)
 }
 
-// Promise: what a rule for tokens gets wrong is refused when it is loaded.
+// What a rule for tokens gets wrong is refused when it is loaded.
 func TestCompileRefusesJWT(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -231,7 +231,7 @@ func TestCompileRefusesJWT(t *testing.T) {
 	}
 }
 
-// Promise: no token with a changed character is accepted, wherever the change is.
+// No token with a changed character is accepted, wherever the change is.
 func TestJWTRefusesEveryChange(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, declared(jwtHS()), longKey)

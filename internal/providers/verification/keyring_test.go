@@ -100,7 +100,7 @@ func bearer(t *testing.T, kid string, after time.Duration) *verification.Request
 	return r
 }
 
-// Promise: keys are fetched when they are first needed and then kept; a key that is not known makes them be fetched
+// Keys are fetched when they are first needed and then kept; a key that is not known makes them be fetched
 // again, at most once a minute for all callers.
 func TestKeyringRefresh(t *testing.T) {
 	t.Parallel()
@@ -120,7 +120,7 @@ func TestKeyringRefresh(t *testing.T) {
 	requireRefused(t, v, bearer(t, "symmetric", 61*time.Second), verification.ReasonSignatureMismatch)
 }
 
-// Promise: while the provider cannot be reached the known keys stay good, and a webhook that needs an unknown one is
+// While the provider cannot be reached the known keys stay good, and a webhook that needs an unknown one is
 // refused as temporary and not as forged.
 func TestKeyringOutage(t *testing.T) {
 	t.Parallel()
@@ -138,7 +138,7 @@ func TestKeyringOutage(t *testing.T) {
 	requireRefused(t, bound(t, pubsub(), nil), bearer(t, "k1", 0), verification.ReasonKeysUnavailable)
 }
 
-// Promise: keys that a provider withdrew are gone once they are older than the declaration allows.
+// Keys that a provider withdrew are gone once they are older than the declaration allows.
 func TestKeyringWithdrawal(t *testing.T) {
 	t.Parallel()
 	p := &provider{response: jwks(t, "k1")}
@@ -153,7 +153,7 @@ func TestKeyringWithdrawal(t *testing.T) {
 	})
 }
 
-// Promise: webhooks that need the same keys at the same time share one fetch, and one that goes away does not end it
+// Webhooks that need the same keys at the same time share one fetch, and one that goes away does not end it
 // for the others.
 func TestKeyringSingleFlight(t *testing.T) {
 	t.Parallel()
@@ -183,7 +183,7 @@ func TestKeyringSingleFlight(t *testing.T) {
 	require.Equal(t, int64(1), p.calls.Load())
 }
 
-// Promise: an response with keys is bounded and read strictly: too large, too many, or without a usable key, it counts
+// An response with keys is bounded and read strictly: too large, too many, or without a usable key, it counts
 // as none.
 func TestKeyringAnswers(t *testing.T) {
 	t.Parallel()
@@ -212,7 +212,7 @@ func byKid() verification.Proof {
 	return p
 }
 
-// Promise: a key that an API gives by its id is asked for once with the connection's newest secret, and a flood of
+// A key that an API gives by its id is asked for once with the connection's newest secret, and a flood of
 // invented ids does not become a flood of calls.
 func TestKeyringByKid(t *testing.T) {
 	t.Parallel()
@@ -248,7 +248,7 @@ func TestKeyringByKid(t *testing.T) {
 	require.Equal(t, []string{"keys.by_kid required"}, violationsOfProof(t, wrong))
 }
 
-// Promise: where a stranger has used up the calls by asking for other keys, also for ones that there are, a webhook
+// Where a stranger has used up the calls by asking for other keys, also for ones that there are, a webhook
 // whose key could not be asked for is no forgery: it is to be sent again.
 func TestKeyringByKidUsedUp(t *testing.T) {
 	t.Parallel()
@@ -299,7 +299,7 @@ func notification(t *testing.T, message, certURL string) *verification.Request {
 	return request(string(body))
 }
 
-// Promise: a certificate is fetched from the provider's own hosts only, once, and counts only while it is valid and,
+// A certificate is fetched from the provider's own hosts only, once, and counts only while it is valid and,
 // where the declaration asks, when it chains to a public root.
 func TestKeyringCertificate(t *testing.T) {
 	t.Parallel()
@@ -337,7 +337,7 @@ func TestKeyringCertificate(t *testing.T) {
 		verification.ReasonKeysUnavailable)
 }
 
-// Promise: where keys come from is said once and completely, and fits the scheme.
+// Where keys come from is said once and completely, and fits the scheme.
 func TestCompileRefusesKeys(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

@@ -17,7 +17,7 @@ func twoNames() verification.Declaration {
 	return d
 }
 
-// Promise: a header that comes under one of several names is read under each, and is signed under each.
+// A header that comes under one of several names is read under each, and is signed under each.
 func TestVerifyHeaderNames(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, twoNames(), testKey)
@@ -41,7 +41,7 @@ func TestVerifyHeaderNames(t *testing.T) {
 	require.Contains(t, refusal.Message, "header Svix-Signature or Webhook-Signature")
 }
 
-// Promise: a header that comes under two of its names together has no value, because the next reader might take the
+// A header that comes under two of its names together has no value, because the next reader might take the
 // other one.
 func TestVerifyHeaderNamesOnce(t *testing.T) {
 	t.Parallel()
@@ -70,7 +70,7 @@ func TestVerifyHeaderNamesOnce(t *testing.T) {
 	require.Empty(t, v.Describe(r).ID)
 }
 
-// Promise: lists of names are short and without repetition, and none of them may be a credential's where it would be
+// Lists of names are short and without repetition, and none of them may be a credential's where it would be
 // stored.
 func TestCompileHeaderNames(t *testing.T) {
 	t.Parallel()

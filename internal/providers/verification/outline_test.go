@@ -15,7 +15,7 @@ func outline(t *testing.T, d verification.Declaration) verification.Outline {
 	return engine.Outline()
 }
 
-// Promise: an outline says of each type and id whether the proof covers it, as Describe says it of a webhook, and
+// An outline says of each type and id whether the proof covers it, as Describe says it of a webhook, and
 // lists the ids by convention that count.
 func TestOutline(t *testing.T) {
 	t.Parallel()
@@ -46,7 +46,7 @@ func TestOutline(t *testing.T) {
 		Signature: []verification.SignatureSource{{From: "header:x-token"}}})))
 }
 
-// Promise: what hangs on a parameter stands in the outline with the parameter's name, whether or not its default turns
+// What hangs on a parameter stands in the outline with the parameter's name, whether or not its default turns
 // it on.
 func TestOutlineWithParameters(t *testing.T) {
 	t.Parallel()

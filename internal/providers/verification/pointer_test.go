@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Promise: pointers resolve as RFC 6901 section 5 lists them, for its own example document.
+// Pointers resolve as RFC 6901 section 5 lists them, for its own example document.
 func TestPointerRFC6901(t *testing.T) {
 	t.Parallel()
 	doc := []byte(`{"foo": ["bar", "baz"], "": 0, "a/b": 1, "c%d": 2, "e^f": 3, "g|h": 4, "i\\j": 5, "k\"l": 6, " ": 7, "m~n": 8}`)
@@ -37,7 +37,7 @@ func TestPointerRFC6901(t *testing.T) {
 	}
 }
 
-// Promise: deep nesting ends in "nothing found", not in a crash.
+// Deep nesting ends in "nothing found", not in a crash.
 func TestPointerDepth(t *testing.T) {
 	t.Parallel()
 	p, err := parsePointer("/0")

@@ -15,7 +15,7 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Promise: a signature in fields divided by a separator is read from its place, and only between the required texts.
+// A signature in fields divided by a separator is read from its place, and only between the required texts.
 func TestVerifyPath(t *testing.T) {
 	t.Parallel()
 	p := sha256Proof("header:Event-Signature", "{body}")
@@ -34,7 +34,7 @@ func TestVerifyPath(t *testing.T) {
 		verification.ReasonSignatureMalformed)
 }
 
-// Promise: numbered headers are read from the first on without a gap, each stands once, and any right one is enough.
+// Numbered headers are read from the first on without a gap, each stands once, and any right one is enough.
 func TestVerifySequence(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, declared(sha256Proof("header_seq:X-Sig-{1..100}", "{body}")), testKey)
@@ -48,7 +48,7 @@ func TestVerifySequence(t *testing.T) {
 	require.Contains(t, v.RedactHeaders(), "x-sig-100")
 }
 
-// Promise: a signature in the query stands there once, and a query too long to read is refused.
+// A signature in the query stands there once, and a query too long to read is refused.
 func TestVerifyQuerySignature(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, declared(sha256Proof("query:sig", "{body}")), testKey)
@@ -62,7 +62,7 @@ func TestVerifyQuerySignature(t *testing.T) {
 	requireRefused(t, v, at("sig="+good+"&"+strings.Repeat("a", 8<<10)), verification.ReasonSignatureMalformed)
 }
 
-// Promise: where a provider signs values of the body and not the body, those values are covered and nothing else is
+// Where a provider signs values of the body and not the body, those values are covered and nothing else is
 // called signed.
 func TestVerifyBodyUnsigned(t *testing.T) {
 	t.Parallel()
@@ -101,7 +101,7 @@ func keyedHash(signed string) verification.Proof {
 	return p
 }
 
-// Promise: the examples that HubSpot documents under "Validate requests" (signature version v2) verify as plain hashes
+// The examples that HubSpot documents under "Validate requests" (signature version v2) verify as plain hashes
 // over secret, method, URI and body.
 func TestKeyedHashVector(t *testing.T) {
 	t.Parallel()
@@ -119,7 +119,7 @@ func TestKeyedHashVector(t *testing.T) {
 	requireRefused(t, v, post(`{"example_field":"example_valuE"}`), verification.ReasonSignatureMismatch)
 }
 
-// Promise: a plain hash cannot be extended: who holds one webhook cannot append to its body, although SHA-1 would let
+// A plain hash cannot be extended: who holds one webhook cannot append to its body, although SHA-1 would let
 // them.
 func TestKeyedHashExtension(t *testing.T) {
 	t.Parallel()
@@ -137,7 +137,7 @@ func TestKeyedHashExtension(t *testing.T) {
 	require.Equal(t, []string{"signed coherent"}, violationsOfProof(t, sha256Proof("header:X-S", "{secret}{body}")))
 }
 
-// Promise: nor can it be extended where a form is hashed, although the escapes of its fields are text regardless of
+// Nor can it be extended where a form is hashed, although the escapes of its fields are text regardless of
 // their meaning.
 func TestKeyedHashExtensionOfForm(t *testing.T) {
 	t.Parallel()
@@ -170,7 +170,7 @@ func sha256Padding(length int) string {
 	return string(binary.BigEndian.AppendUint64(padding, uint64(length)*8))
 }
 
-// Promise: a secret that the provider hashes first is hashed here.
+// A secret that the provider hashes first is hashed here.
 func TestSecretSHA256(t *testing.T) {
 	t.Parallel()
 	p := sha256Proof("header:X-S", "{body}")
@@ -187,7 +187,7 @@ func token(from ...string) verification.Declaration {
 	return declared(p)
 }
 
-// Promise: a token passes at each of its places when it is exactly one of the secrets.
+// A token passes at each of its places when it is exactly one of the secrets.
 func TestToken(t *testing.T) {
 	t.Parallel()
 	d := token("header:X-Token", "query:token", "json:/token")
@@ -211,7 +211,7 @@ func TestToken(t *testing.T) {
 		"where nothing is signed the ids by convention count")
 }
 
-// Promise: where each item of a body carries the token, one item without it refuses the whole body.
+// Where each item of a body carries the token, one item without it refuses the whole body.
 func TestTokenOfEveryItem(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, token("json:/value/*/clientState"), testKey)
@@ -232,7 +232,7 @@ func TestTokenOfEveryItem(t *testing.T) {
 	}
 }
 
-// Promise: basic authentication takes exactly the stored user and password, and refuses every other header.
+// Basic authentication takes exactly the stored user and password, and refuses every other header.
 func TestBasic(t *testing.T) {
 	t.Parallel()
 	d := declared(verification.Proof{Scheme: "basic"})
@@ -251,7 +251,7 @@ func TestBasic(t *testing.T) {
 	require.Equal(t, []string{"authorization"}, v.RedactHeaders())
 }
 
-// Promise: webhooks that nothing proves are taken only by a connection that says so, and are never called verified.
+// Webhooks that nothing proves are taken only by a connection that says so, and are never called verified.
 func TestNone(t *testing.T) {
 	t.Parallel()
 	engine, err := verification.Compile(declared(verification.Proof{Scheme: "none"}))
@@ -269,7 +269,7 @@ func TestNone(t *testing.T) {
 	require.Equal(t, verification.Result{Scheme: "none"}, result)
 }
 
-// Promise: a field that has no meaning with the scheme is refused, so that no one believes it works.
+// A field that has no meaning with the scheme is refused, so that no one believes it works.
 func TestCompileRefusesFieldsOfOtherSchemes(t *testing.T) {
 	t.Parallel()
 	full := sha256Proof("header:X-S", "{body}")
@@ -288,7 +288,7 @@ func TestCompileRefusesFieldsOfOtherSchemes(t *testing.T) {
 	require.Equal(t, []string{"signature required"}, violationsOfProof(t, verification.Proof{Scheme: "token"}))
 }
 
-// Promise: the ways to take signatures out of a value are checked like the rest.
+// The ways to take signatures out of a value are checked like the rest.
 func TestCompileRefusesPaths(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

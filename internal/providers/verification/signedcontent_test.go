@@ -32,7 +32,7 @@ func sha1B64(key, content string) string {
 	return base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
-// Promise: the fields of a form are signed sorted and joined, with the URL as the provider calls it, with and without a
+// The fields of a form are signed sorted and joined, with the URL as the provider calls it, with and without a
 // port.
 func TestSignedForm(t *testing.T) {
 	t.Parallel()
@@ -74,7 +74,7 @@ func TestSignedForm(t *testing.T) {
 	requireRefused(t, v, json, verification.ReasonBodyMalformed)
 }
 
-// Promise: a connection behind another URL says so once, and only that URL counts then.
+// A connection behind another URL says so once, and only that URL counts then.
 func TestURLBase(t *testing.T) {
 	t.Parallel()
 	engine, err := verification.Compile(declared(sha256Proof("header:X-S", "{url}{body}")))
@@ -93,7 +93,7 @@ func TestURLBase(t *testing.T) {
 	}
 }
 
-// Promise: variants of the URL are those that the declaration lists, and without its query the query is not called
+// Variants of the URL are those that the declaration lists, and without its query the query is not called
 // signed.
 func TestURLVariants(t *testing.T) {
 	t.Parallel()
@@ -111,7 +111,7 @@ func TestURLVariants(t *testing.T) {
 	require.Equal(t, []string{"url_variants coherent"}, violationsOfProof(t, p))
 }
 
-// Promise: with the URL and the body signed no bytes can be moved between the two.
+// With the URL and the body signed no bytes can be moved between the two.
 func TestBorderOfURLAndBody(t *testing.T) {
 	t.Parallel()
 	for _, signed := range []string{"{url}{body}", "{body}{url}"} {
@@ -134,7 +134,7 @@ func TestBorderOfURLAndBody(t *testing.T) {
 	}
 }
 
-// Promise: URLs are decoded as HubSpot documents it before they are signed: the named characters and no others.
+// URLs are decoded as HubSpot documents it before they are signed: the named characters and no others.
 func TestURLDecoded(t *testing.T) {
 	t.Parallel()
 	p := sha256Proof("header:X-S", "{method}{url_decoded}{body}{ts}")
@@ -149,7 +149,7 @@ func TestURLDecoded(t *testing.T) {
 	requireRefused(t, v, r, verification.ReasonSignatureMismatch)
 }
 
-// Promise: every other token stands for exactly what its name says.
+// Every other token stands for exactly what its name says.
 func TestSignedTokens(t *testing.T) {
 	t.Parallel()
 	const body = `{"a":"x","n":7,"deep":{"b":"y"}}`
@@ -187,7 +187,7 @@ func TestSignedTokens(t *testing.T) {
 	}
 }
 
-// Promise: members that are signed line by line cannot be cut in another way: only the first may contain line ends.
+// Members that are signed line by line cannot be cut in another way: only the first may contain line ends.
 func TestSignedLines(t *testing.T) {
 	t.Parallel()
 	p := sha256Proof("header:X-S", "{kv_lines:Message,MessageId,Subject}")
@@ -221,7 +221,7 @@ func adyen() verification.Proof {
 	}
 }
 
-// Promise: the vector in the tests of Adyen's Go library verifies, and every item of a batch needs a right signature.
+// The vector in the tests of Adyen's Go library verifies, and every item of a batch needs a right signature.
 func TestSignedItems(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, declared(adyen()), "44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056")
@@ -258,7 +258,7 @@ func TestSignedItems(t *testing.T) {
 	require.Contains(t, violationsOfProof(t, p), "signed format")
 }
 
-// Promise: a template whose parts could be cut in several ways is refused.
+// A template whose parts could be cut in several ways is refused.
 func TestCompileRefusesBorders(t *testing.T) {
 	t.Parallel()
 	for _, signed := range []string{
@@ -271,7 +271,7 @@ func TestCompileRefusesBorders(t *testing.T) {
 	}
 }
 
-// Promise: for any declaration, no other webhook has the same signed content: changing any byte of the webhook that the
+// For any declaration, no other webhook has the same signed content: changing any byte of the webhook that the
 // template covers refuses it.
 func TestVerifyRefusesEveryFlippedByteOfURLSchemes(t *testing.T) {
 	t.Parallel()

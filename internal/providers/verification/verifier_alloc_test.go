@@ -14,7 +14,7 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Promise: verifying allocates nothing, so a flood of webhooks costs hashing and no garbage.
+// Verifying allocates nothing, so a flood of webhooks costs hashing and no garbage.
 //
 //nolint:paralleltest // AllocsPerRun counts the whole process's allocations and refuses to run during parallel tests.
 func TestVerifyAllocatesNothing(t *testing.T) {
@@ -23,7 +23,7 @@ func TestVerifyAllocatesNothing(t *testing.T) {
 	require.LessOrEqual(t, testing.AllocsPerRun(200, func() { _, _ = v.Verify(t.Context(), r) }), 1.0)
 }
 
-// Promise: a stranger's form costs no memory except its own, however many separators it has, whether its signature is
+// A stranger's form costs no memory except its own, however many separators it has, whether its signature is
 // missing or wrong.
 func TestFormOfSeparatorsAllocates(t *testing.T) { //nolint:paralleltest // counts allocations of the process
 	v := verifier(t, formed(), testKey)

@@ -78,7 +78,7 @@ func TestVerifyRefuses(t *testing.T) {
 	}
 }
 
-// Promise: a timestamp is read in its one form, and what is out of it is refused even when it is signed.
+// A timestamp is read in its one form, and what is out of it is refused even when it is signed.
 func TestVerifyTimestampForms(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, listed(), testKey)
@@ -108,7 +108,7 @@ func TestVerifyTimestampForms(t *testing.T) {
 	}
 }
 
-// Promise: age and skew are limits of their own, inclusive, and only checked after the signature.
+// Age and skew are limits of their own, inclusive, and only checked after the signature.
 func TestVerifyTimestampWindow(t *testing.T) {
 	t.Parallel()
 	d := listed()
@@ -124,7 +124,7 @@ func TestVerifyTimestampWindow(t *testing.T) {
 	requireRefused(t, v, forged, verification.ReasonSignatureMismatch)
 }
 
-// Promise: while secrets rotate each of them is good, the one that matched is named, and a removed one is not good.
+// While secrets rotate each of them is good, the one that matched is named, and a removed one is not good.
 func TestVerifyRotation(t *testing.T) {
 	t.Parallel()
 	r := signedList("msg_1", stamp(0), "{}")
@@ -151,7 +151,7 @@ func TestVerifyGarbageBesideSignatures(t *testing.T) {
 	}
 }
 
-// Promise: key-value headers are read by key; other keys prove nothing; the timestamp stands there once.
+// Key-value headers are read by key; other keys prove nothing; the timestamp stands there once.
 func TestVerifyKeyValueHeader(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, paired(), testKey)
@@ -178,7 +178,7 @@ func TestVerifyKeyValueHeader(t *testing.T) {
 	}
 }
 
-// Promise: any one of several signature headers is enough, and each may stand once only.
+// Any one of several signature headers is enough, and each may stand once only.
 func TestVerifySeveralSignatureHeaders(t *testing.T) {
 	t.Parallel()
 	d := bodyOnly()
@@ -194,7 +194,7 @@ func TestVerifySeveralSignatureHeaders(t *testing.T) {
 	require.Equal(t, []string{"x-signature", "x-signature-2"}, v.RedactHeaders())
 }
 
-// Promise: algorithms, encodings and secret forms are those that the declaration names.
+// Algorithms, encodings and secret forms are those that the declaration names.
 func TestVerifyFormats(t *testing.T) {
 	t.Parallel()
 	key := []byte{0xfb, 0xff, 0x00, 0x10, 0xfb, 0xff, 0x00, 0x10, 0xfb}
@@ -219,7 +219,7 @@ func TestVerifyFormats(t *testing.T) {
 	}
 }
 
-// Promise: a signature has one text in base64: bits that decoding drops cannot be set.
+// A signature has one text in base64: bits that decoding drops cannot be set.
 func TestVerifyStrictBase64(t *testing.T) {
 	t.Parallel()
 	d := bodyOnly()
@@ -235,7 +235,7 @@ func TestVerifyStrictBase64(t *testing.T) {
 	requireRefused(t, v, request("{}", "X-Signature", good[:43]), verification.ReasonSignatureMalformed)
 }
 
-// Promise: a timestamp in the body is covered with it, and is checked after the signature.
+// A timestamp in the body is covered with it, and is checked after the signature.
 func TestVerifyTimestampInBody(t *testing.T) {
 	t.Parallel()
 	d := bodyOnly()
@@ -255,7 +255,7 @@ func TestVerifyTimestampInBody(t *testing.T) {
 		verification.ReasonSignatureMismatch)
 }
 
-// Promise: bytes cannot be moved across the border between signed parts, although the signed bytes stay the same.
+// Bytes cannot be moved across the border between signed parts, although the signed bytes stay the same.
 func TestVerifyBordersOfSignedParts(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, listed(), testKey)
@@ -288,7 +288,7 @@ func TestVerifyBordersOfSignedParts(t *testing.T) {
 	requireRefused(t, v, after("a-b", "{}"), verification.ReasonHeaderMalformed)
 }
 
-// Promise: an id that cannot be kept refuses a webhook whose signature covers it, rather than losing it.
+// An id that cannot be kept refuses a webhook whose signature covers it, rather than losing it.
 func TestVerifyUnfitSignedID(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, listed(), testKey)
@@ -298,7 +298,7 @@ func TestVerifyUnfitSignedID(t *testing.T) {
 	}
 }
 
-// Promise: an unsigned id does not decide over the webhook, except that there may not be two.
+// An unsigned id does not decide over the webhook, except that there may not be two.
 func TestVerifyUnsignedID(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, bodyOnly(), testKey)
@@ -309,7 +309,7 @@ func TestVerifyUnsignedID(t *testing.T) {
 		verification.ReasonHeaderMalformed)
 }
 
-// Promise: a key pasted as a header name in another case is not seen, so there is one place where a header can be.
+// A key pasted as a header name in another case is not seen, so there is one place where a header can be.
 func TestVerifyIgnoresNonCanonicalKeys(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, bodyOnly(), testKey)
@@ -318,7 +318,7 @@ func TestVerifyIgnoresNonCanonicalKeys(t *testing.T) {
 	requireRefused(t, v, r, verification.ReasonSignatureMissing)
 }
 
-// Promise: Precheck refuses a webhook without a signature before any body is read.
+// Precheck refuses a webhook without a signature before any body is read.
 func TestPrecheck(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, bodyOnly(), testKey)
@@ -327,7 +327,7 @@ func TestPrecheck(t *testing.T) {
 	require.Nil(t, v.Precheck(http.Header{"X-Signature": {"sha256=00"}}))
 }
 
-// Promise: no refusal quotes a secret, a right signature or anything that the sender wrote.
+// No refusal quotes a secret, a right signature or anything that the sender wrote.
 func TestRefusalsTellNothing(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, listed(), testKey)
@@ -347,7 +347,7 @@ func TestRefusalsTellNothing(t *testing.T) {
 	}
 }
 
-// Promise: changing any bit of anything that is signed, or of the signature, refuses the webhook.
+// Changing any bit of anything that is signed, or of the signature, refuses the webhook.
 func TestVerifyRefusesEveryFlippedBit(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, listed(), "another secret", testKey)
@@ -376,7 +376,7 @@ func TestVerifyRefusesEveryFlippedBit(t *testing.T) {
 	})
 }
 
-// Promise: one Verifier serves many webhooks at the same time, with every right one accepted and every wrong one
+// One Verifier serves many webhooks at the same time, with every right one accepted and every wrong one
 // refused.
 func TestVerifyConcurrently(t *testing.T) {
 	t.Parallel()

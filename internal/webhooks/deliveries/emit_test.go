@@ -74,7 +74,7 @@ func (a *countingEmitter) Deliveries(_ context.Context, ended []Delivery) ([]db.
 	return nil, a.fail
 }
 
-// Promise: an outcome is stored although no event could be emitted, unless the store itself cannot be reached.
+// An outcome is stored although no event could be emitted, unless the store itself cannot be reached.
 func TestOutcomesOutliveFailedEvents(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

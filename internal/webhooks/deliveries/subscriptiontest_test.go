@@ -16,7 +16,7 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// Promise: no environment takes every place that tests have, and a place that was given back is free again.
+// No environment takes every place that tests have, and a place that was given back is free again.
 func TestPlacesOfTests(t *testing.T) {
 	t.Parallel()
 	var places testPlaces
@@ -41,7 +41,7 @@ func TestPlacesOfTests(t *testing.T) {
 	require.Empty(t, places.byEnv)
 }
 
-// Promise: a test without a place is refused before its event is read, and a large request comes back cut and says so.
+// A test without a place is refused before its event is read, and a large request comes back cut and says so.
 func TestBoundsOfTests(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -71,13 +71,13 @@ func TestExplainWhatGoesToNobody(t *testing.T) {
 	require.Equal(t, OnDuplicate, Explain(&events.Event{Type: "a", DuplicateOf: &other}, nil, &sub).Failed)
 }
 
-// Promise: what events of no provider come from has one name, by which a subscription can be narrowed to them.
+// What events of no provider come from has one name, by which a subscription can be narrowed to them.
 func TestOwnProviderHasOneName(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, events.OwnProvider, subscriptions.OwnProvider)
 }
 
-// Promise: the filter is asked last, of the event with all its types and as its payload is kept, and what it says
+// The filter is asked last, of the event with all its types and as its payload is kept, and what it says
 // decides.
 func TestExplainAsksTheFilter(t *testing.T) {
 	t.Parallel()

@@ -60,7 +60,7 @@ func diagnosed(context.Context) rejections.Diagnosis {
 	return rejections.Diagnosis{Code: "body_rewritten", Message: "The body was changed on its way."}
 }
 
-// Promise: what was refused is listed with all that was noted, newest first, in its environment only, and by its
+// What was refused is listed with all that was noted, newest first, in its environment only, and by its
 // filters.
 func TestList(t *testing.T) {
 	t.Parallel()
@@ -91,7 +91,7 @@ func TestList(t *testing.T) {
 	})
 }
 
-// Promise: a ring holds the newest refusals of its connection and leaves the others' alone.
+// A ring holds the newest refusals of its connection and leaves the others' alone.
 func TestRing(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -111,7 +111,7 @@ func TestRing(t *testing.T) {
 	})
 }
 
-// Promise: a flood at one connection is stored slowly and counted whole, costs few diagnoses and copies, and takes
+// A flood at one connection is stored slowly and counted whole, costs few diagnoses and copies, and takes
 // nothing from another connection.
 func TestFlood(t *testing.T) {
 	t.Parallel()
@@ -144,7 +144,7 @@ func TestFlood(t *testing.T) {
 	})
 }
 
-// Promise: neither a large body nor many headers, nor a request by a guessable alias, fill memory or the store.
+// Neither a large body nor many headers, nor a request by a guessable alias, fill memory or the store.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -213,7 +213,7 @@ func TestAliasAndForget(t *testing.T) {
 	})
 }
 
-// Promise: what is suppressed counts to the refusal before it, whether or not that is stored already.
+// What is suppressed counts to the refusal before it, whether or not that is stored already.
 func TestSuppressedFollow(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -238,7 +238,7 @@ func TestSuppressedFollow(t *testing.T) {
 	})
 }
 
-// Promise: old refusals go, and only they.
+// Old refusals go, and only they.
 func TestExpire(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {

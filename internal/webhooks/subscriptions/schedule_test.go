@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Promise: every page that names the default retry schedule names the one that applies.
+// Every page that names the default retry schedule names the one that applies.
 func TestDocumentsNameTheDefaultSchedule(t *testing.T) {
 	t.Parallel()
 	var steps []string

@@ -14,7 +14,7 @@ import (
 
 const secrets = item + "/webhook-secrets"
 
-// Promise: webhook secrets are listed, added and deleted one by one, and none is ever returned.
+// Webhook secrets are listed, added and deleted one by one, and none is ever returned.
 func TestSecretsLife(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, st testkit.Store) {
