@@ -95,7 +95,8 @@ func (l *ledger) compareArrivals(t *testing.T) (duplicates int) {
 
 func readBooks(t *testing.T, d *db.DB) books {
 	t.Helper()
-	b := books{deliveries: map[deliveryKey]delivery{}, attempts: map[attemptKey]attempt{}, forwardable: map[string]string{}}
+	b := books{deliveries: map[deliveryKey]delivery{}, attempts: map[attemptKey]attempt{},
+		forwardable: map[string]string{}}
 	each(t, d, `SELECT event_uuid, subscription_id, status, generation, attempt_count, last_error FROM deliveries`,
 		func(r *sql.Rows) error {
 			var k deliveryKey

@@ -192,7 +192,7 @@ func TestPublishViolations(t *testing.T) {
 	})
 }
 
-// What is published is acknowledged only once it is stored, and survives a restart.
+// A publication is acknowledged only once it is stored, and survives a restart.
 func TestPublishedEventsAreDurable(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

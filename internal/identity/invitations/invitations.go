@@ -318,8 +318,9 @@ func openInvitation(ctx context.Context, tx *sql.Tx, c members.Change, invitatio
 }
 
 // ResendInvitation makes another link for an invitation of the actor's team, expired or not, for InvitationLifetime
-// from now, and mails it where mails can be sent. The old link stops working, and the actor becomes the inviter. It returns not_found, rate_limited within a minute of the link before, invitation_ended also where the role or
-// its environment are gone, and what Invite returns.
+// from now, and mails it where mails can be sent. The old link stops working, and the actor becomes the inviter. It
+// returns not_found, rate_limited within a minute of the link before, invitation_ended also where the role or its
+// environment are gone, and what Invite returns.
 func (s *Service) ResendInvitation(ctx context.Context, actor access.Principal,
 	invitationID string) (SentInvitation, error) {
 	var sent SentInvitation

@@ -111,9 +111,9 @@ func (s *Service) Login(ctx context.Context, c access.Client, with Credentials, 
 	return in, nil
 }
 
-// keepAttemptCounted handles an attempt with the right password and without the right second factor. It stays counted for the
-// account, so that a person with the password cannot try codes faster than passwords. An attempt without a code is not
-// counted for the address, or the sign-ins of one office would add up.
+// keepAttemptCounted handles an attempt with the right password and without the right second factor. It stays counted
+// for the account, so that a person with the password cannot try codes faster than passwords. An attempt without a code
+// is not counted for the address, or the sign-ins of one office would add up.
 func keepAttemptCounted(ctx context.Context, tx *sql.Tx, at Attempt, refused error) error {
 	if at.address == nil || !apperr.Is(refused, apperr.CodeTOTPRequired) {
 		return nil

@@ -112,8 +112,9 @@ func errTooMany(wait time.Duration) error {
 
 // checkPassword reports whether the password is the one behind the hash. The attempt is counted as a failure before the
 // password is checked, so that many at a time are no more guesses than one after the other. A caller that finds the
-// password right removes the count with forgiveAttempt. An attempt that has to wait costs one read. Any other is counted while
-// it holds one of the places to compute in, so that strangers cannot make the database write faster than that.
+// password right removes the count with forgiveAttempt. An attempt that has to wait costs one read. Any other is
+// counted while it holds one of the places to compute in, so that strangers cannot make the database write faster than
+// that.
 func (t *throttle) checkPassword(ctx context.Context, a Attempt, hash passwordHash,
 	password secretbox.Secret) (bool, error) {
 	now := t.clock.Now()

@@ -222,7 +222,7 @@ func TestKeysThatRotate(t *testing.T) {
 	})
 }
 
-// What the ID token leaves out is taken from the userinfo endpoint, where many providers put it.
+// Claims that are missing in the ID token come from the userinfo endpoint, where many providers put them.
 func TestUserinfo(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {

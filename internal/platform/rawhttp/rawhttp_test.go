@@ -121,7 +121,7 @@ func TestParseParts(t *testing.T) {
 	require.EqualError(t, err, `line 1 is not a header such as "Content-Type: application/json"`)
 }
 
-// What net/http dumps of a request is read as its handler saw it.
+// A request that net/http dumps is read as its handler saw it.
 func TestParseDump(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -114,7 +114,7 @@ func TestStandardWebhooksVector(t *testing.T) {
 	}, connect(t, "standard-webhooks", nil, secret).Describe(r))
 }
 
-// What the Standard Webhooks library signs verifies here, and each thing that it signs is covered.
+// A webhook that the Standard Webhooks library signed verifies here, and each signed part is covered.
 func TestStandardWebhooksLibrary(t *testing.T) {
 	t.Parallel()
 	const secret, oldSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"

@@ -29,7 +29,7 @@ func gitlabSigned(t *testing.T, at time.Time, body string,
 		strconv.FormatInt(at.Unix(), 10), "webhook-signature", signature, "Idempotency-Key", gitlabDelivery)...), signature
 }
 
-// What GitLab signs with a signing token, by the scheme of Standard Webhooks whose Go library signs here,
+// A webhook that GitLab signed with a signing token, by the scheme of Standard Webhooks whose Go library signs here,
 // verifies, and id, time and body are signed.
 func TestGitLabSigningToken(t *testing.T) {
 	t.Parallel()

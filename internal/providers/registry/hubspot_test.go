@@ -28,8 +28,7 @@ func hubspotDelivery(query, signature string) *verification.Request {
 	return atURL(r, "https://www.example.com", "/webhook_uri", query)
 }
 
-// What HubSpot's library signs verifies for five minutes at the URL that HubSpot called, and nothing else
-// does.
+// Only a webhook that HubSpot's library signed verifies, for five minutes, at the URL that HubSpot called.
 func TestHubSpotVector(t *testing.T) {
 	t.Parallel()
 	v := vector{

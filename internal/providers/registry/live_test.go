@@ -125,7 +125,7 @@ func (s *site) logged() []map[string]any {
 	return out
 }
 
-// What is wrong with a folder at the start is an error that names all of it with files, lines and fields.
+// The errors of a folder at the start are one error that names all of them with files, lines and fields.
 func TestLiveRefusesToStart(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

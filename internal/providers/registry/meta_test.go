@@ -25,7 +25,7 @@ func metaSettings() verification.Settings {
 	return verification.Settings{Params: map[string]string{"verify_token": "a-made-up-text"}}
 }
 
-// What Meta's SDK signs verifies as it arrives, escapes included, and nothing else does.
+// Only a webhook that Meta's SDK signed verifies, in the bytes that arrive, escapes included.
 func TestMetaVector(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1669233780, 0)

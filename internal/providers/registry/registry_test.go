@@ -91,7 +91,7 @@ func TestLoadEvidence(t *testing.T) {
 	}, acme.Definition.Evidence)
 }
 
-// What a file gets wrong is refused with its file and line.
+// An error in a file is reported with its file and line.
 func TestLoadRefuses(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ file, text, want string }{
@@ -252,7 +252,7 @@ webhooks:
 	}, places)
 }
 
-// What is said of one file is bounded, however much is wrong with it.
+// The report on one file is bounded, for any number of errors.
 func TestLoadBoundsProblems(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder

@@ -17,8 +17,7 @@ const (
 	shopifyBody      = `{"id":820982911946154508,"name":"#9999","note":"café 😀"}`
 )
 
-// What Shopify's library signs verifies under the header of webhooks and that of Events, and nothing else
-// does.
+// Only a webhook that Shopify's library signed verifies, under the header of webhooks and that of Events.
 func TestShopifyVector(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1772600767, 0)

@@ -25,7 +25,7 @@ func stripeDelivery(header string) *verification.Request {
 	return deliver(time.Unix(1686089971, 0), stripePayload, "Stripe-Signature", header)
 }
 
-// What Stripe's library signs verifies for five minutes, and nothing else does.
+// Only a webhook that Stripe's library signed verifies, for five minutes.
 func TestStripeVector(t *testing.T) {
 	t.Parallel()
 	vector{

@@ -32,7 +32,7 @@ func twilioForm(body, signature string) *verification.Request {
 		"application/x-www-form-urlencoded; charset=UTF-8")
 }
 
-// What Twilio's library signs verifies, a form with its URL and JSON by its hash, and nothing else does.
+// Only a webhook that Twilio's library signed verifies, a form with its URL and JSON by its hash.
 func TestTwilioVector(t *testing.T) {
 	t.Parallel()
 	vector{

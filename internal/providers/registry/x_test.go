@@ -27,7 +27,7 @@ func xDelivery(body, signature string) *verification.Request {
 	return deliver(time.Unix(1772600767, 0), body, "X-Twitter-Webhooks-Signature", "sha256="+signature)
 }
 
-// What X's library signs verifies, and nothing else does.
+// Only a webhook that X's library signed verifies.
 func TestXVector(t *testing.T) {
 	t.Parallel()
 	vector{

@@ -29,7 +29,7 @@ func zoomDelivery(body, signature string) *verification.Request {
 		signature)
 }
 
-// What Zoom's library computes as the signature verifies, and nothing else does.
+// Only the signature that Zoom's library computes verifies.
 func TestZoomVector(t *testing.T) {
 	t.Parallel()
 	vector{

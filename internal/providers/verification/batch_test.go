@@ -152,7 +152,7 @@ func TestDescribeBatchWhen(t *testing.T) {
 	require.Equal(t, []string{"event.batch.when[0].from format"}, violationsOf(t, err))
 }
 
-// What the rules of a batch, a time or a redaction get wrong is refused when it is loaded.
+// An error in the rules of a batch, a time or a redaction is found when the definition is loaded.
 func TestCompileRefusesEvents(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

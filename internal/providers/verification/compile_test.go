@@ -24,7 +24,7 @@ func violationsOf(tb testing.TB, err error) []string {
 	return slices.Compact(out)
 }
 
-// What a declaration gets wrong is refused when it is loaded, and the problem names the place.
+// An error in a declaration is found when it is loaded, and the problem names the place.
 func TestCompileRefuses(t *testing.T) {
 	t.Parallel()
 	type change func(*verification.Declaration)
@@ -287,7 +287,7 @@ func TestCompileRefusesParameters(t *testing.T) {
 	require.Equal(t, []string{"algorithm enum"}, violationsOf(t, err), "every value that a parameter offers has to work")
 }
 
-// What a connection sets is checked like the declaration itself, and problems name the parameter.
+// A connection's settings are checked like the declaration itself, and problems name the parameter.
 func TestPrepareChecksParameters(t *testing.T) {
 	t.Parallel()
 	engine, err := verification.Compile(parametrised())

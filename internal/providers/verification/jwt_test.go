@@ -190,7 +190,7 @@ func TestJWTOfEveryItem(t *testing.T) {
 	requireRefused(t, v, request(`{"validationTokens":[]}`), verification.ReasonSignatureMissing)
 }
 
-// What a rule for tokens gets wrong is refused when it is loaded.
+// An error in a rule for tokens is found when the definition is loaded.
 func TestCompileRefusesJWT(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

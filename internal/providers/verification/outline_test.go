@@ -46,8 +46,7 @@ func TestOutline(t *testing.T) {
 		Signature: []verification.SignatureSource{{From: "header:x-token"}}})))
 }
 
-// What hangs on a parameter stands in the outline with the parameter's name, whether or not its default turns
-// it on.
+// A rule that depends on a parameter has the parameter's name in the outline, whether or not its default turns it on.
 func TestOutlineWithParameters(t *testing.T) {
 	t.Parallel()
 	d := declared(sha256Proof("header:X-S", "{body}"))

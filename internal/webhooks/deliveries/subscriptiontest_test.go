@@ -71,7 +71,7 @@ func TestExplainWhatGoesToNobody(t *testing.T) {
 	require.Equal(t, OnDuplicate, Explain(&events.Event{Type: "a", DuplicateOf: &other}, nil, &sub).Failed)
 }
 
-// What events of no provider come from has one name, by which a subscription can be narrowed to them.
+// All events without a provider have one source name, to which a subscription can be narrowed.
 func TestOwnProviderHasOneName(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, events.OwnProvider, subscriptions.OwnProvider)

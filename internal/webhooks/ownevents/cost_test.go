@@ -25,7 +25,8 @@ type everySubscription []subscriptions.Matched
 
 func (everySubscription) WantsOwn(context.Context, id.Environment) (bool, error) { return true, nil }
 
-func (e everySubscription) MatchOwn(context.Context, id.Environment, string, string, string) ([]subscriptions.Matched, error) {
+func (e everySubscription) MatchOwn(context.Context, id.Environment, string, string,
+	string) ([]subscriptions.Matched, error) {
 	return e, nil
 }
 
@@ -36,7 +37,8 @@ func TestCostOfFilters(t *testing.T) {
 	const costly = `[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15].all(a, [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15].all(b, ` +
 		`[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15].all(c, a + b + c > 0)))`
 	require.Empty(t, filters.Check(costly))
-	subs := everySubscription{{ID: id.New(id.PrefixSubscription), Enabled: true, Filter: filters.New(`event.body.reason == "no"`)}}
+	subs := everySubscription{{ID: id.New(id.PrefixSubscription), Enabled: true,
+		Filter: filters.New(`event.body.reason == "no"`)}}
 	for range 20 {
 		subs = append(subs, subscriptions.Matched{ID: id.New(id.PrefixSubscription), Enabled: true,
 			Filter: filters.New(costly)})

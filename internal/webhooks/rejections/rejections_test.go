@@ -60,8 +60,7 @@ func diagnosed(context.Context) rejections.Diagnosis {
 	return rejections.Diagnosis{Code: "body_rewritten", Message: "The body was changed on its way."}
 }
 
-// What was refused is listed with all that was noted, newest first, in its environment only, and by its
-// filters.
+// A refused request is listed with all recorded details, newest first, in its environment only, and by its filters.
 func TestList(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -213,7 +212,7 @@ func TestAliasAndForget(t *testing.T) {
 	})
 }
 
-// What is suppressed counts to the refusal before it, whether or not that is stored already.
+// Suppressed refusals count towards the refusal before them, whether or not that is stored already.
 func TestSuppressedFollow(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
