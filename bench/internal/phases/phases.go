@@ -21,7 +21,7 @@ import (
 
 const (
 	drainPoll = 5 * time.Millisecond
-	// quiet is how long the sink listens after the last arrival, for duplicates.
+	// listenOn is how long the sink listens after the last arrival, for duplicates.
 	listenOn = 500 * time.Millisecond
 )
 
