@@ -8,6 +8,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -30,6 +31,9 @@ func (d *DB) ForUpdate() string {
 	}
 	return ""
 }
+
+// Storable reports whether both engines can store the text: PostgreSQL refuses U+0000 and text that is not UTF-8.
+func Storable(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
 
 // In returns "($from,$from+1,…)" for n values.
 func In(from, n int) string {

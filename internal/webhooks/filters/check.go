@@ -10,6 +10,8 @@ import (
 	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/common/types"
+
+	"sallyport/internal/platform/db"
 )
 
 // The rules that a filter can break.
@@ -44,7 +46,7 @@ func compile(text string) (*program, []Violation) {
 		return nil, []Violation{{ruleMinLength, "must not be empty; use null for no filter"}}
 	case utf8.RuneCountInString(text) > MaxLength:
 		return nil, []Violation{{ruleMaxLength, fmt.Sprintf("must be at most %d characters", MaxLength)}}
-	case !storable(text):
+	case !db.Storable(text):
 		return nil, []Violation{{ruleText, "must be Unicode text without the character U+0000"}}
 	}
 	checked, issues := environment().Compile(text)
@@ -70,21 +72,6 @@ func compile(text string) (*program, []Violation) {
 		return nil, []Violation{{ruleSyntax, "is not a filter"}} // cannot be: everything was checked
 	}
 	return &program{planned, c.ast.SourceInfo()}, nil
-}
-
-func storable(text string) bool {
-	for i, r := range text {
-		if r == 0 || r == utf8.RuneError && !isReplacement(text[i:]) {
-			return false
-		}
-	}
-	return true
-}
-
-// isReplacement distinguishes the character U+FFFD from bytes that are not text.
-func isReplacement(text string) bool {
-	_, size := utf8.DecodeRuneInString(text)
-	return size > 1
 }
 
 // checker looks in a filter that is well typed for what filters may not do.

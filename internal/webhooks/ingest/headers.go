@@ -79,8 +79,8 @@ func appendString(b []byte, s string) []byte {
 // maxContentType limits the stored content type.
 const maxContentType = 256
 
-// storable returns s as text that both engines store: UTF-8 without NUL, of limited length.
-func storable(s string) string {
+// storedContentType returns s as text that both engines store: UTF-8 without NUL, of limited length.
+func storedContentType(s string) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "�"), "\x00", "�")
 	if len(s) > maxContentType {
 		s = strings.ToValidUTF8(s[:maxContentType], "")

@@ -378,7 +378,7 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 	it.event = events.NewEvent{Event: events.Event{
 		Environment: c.Environment, ConnectionUUID: c.UUID, ConnectionID: c.ConnectionID, Provider: c.Provider,
 		ProviderConfigKey: c.ProviderConfigKey, Type: told.Type, Types: told.Types, Control: told.Control,
-		Verification: describeVerification(result), ContentType: storable(r.Header.Get("Content-Type")),
+		Verification: describeVerification(result), ContentType: storedContentType(r.Header.Get("Content-Type")),
 		BodySize: int64(len(r.Body)), Hops: readHops(r.Header), ReceivedAt: now,
 	}}
 	window := bodyWindow(in, s.opts.DedupeWindow)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 )
@@ -43,7 +44,7 @@ func (f *Filter) matchesNothing() bool {
 		if len(*values) == 0 {
 			continue
 		}
-		*values = slices.DeleteFunc(slices.Clone(*values), func(v string) bool { return !storable(v) })
+		*values = slices.DeleteFunc(slices.Clone(*values), func(v string) bool { return !db.Storable(v) })
 		if len(*values) == 0 {
 			return true
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -130,13 +129,10 @@ func checkDescription(v *apperr.Violations, text string) {
 	switch {
 	case utf8.RuneCountInString(text) > MaxDescription:
 		v.Add("", "max_length", fmt.Sprintf("must be at most %d characters", MaxDescription))
-	case !storable(text):
+	case !db.Storable(text):
 		v.Add("", "pattern", "must not contain the character U+0000")
 	}
 }
-
-// storable reports whether the databases can store the text: PostgreSQL refuses U+0000 and text that is not UTF-8.
-func storable(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
 // check adds the violations of the change and of its result.
 func (s *Service) check(ctx context.Context, v *apperr.Violations, ch *Change, next *Subscription) error {
@@ -209,7 +205,7 @@ func (s *Service) checkScope(ctx context.Context, v *apperr.Violations, ch *Chan
 
 func (s *Service) connectionExists(ctx context.Context, env id.Environment, to scope) (bool, error) {
 	switch {
-	case !storable(to.connectionID):
+	case !db.Storable(to.connectionID):
 		return false, nil
 	case to.providerConfigKey == "":
 		return s.cfg.Connections.ExistsUnderAnyKey(ctx, env, to.connectionID)
