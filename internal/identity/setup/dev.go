@@ -18,6 +18,7 @@ import (
 	"sallyport/internal/identity/members"
 	"sallyport/internal/identity/team"
 	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/atomicfile"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/secretbox"
 )
@@ -154,23 +155,14 @@ func decodeDevFile(b []byte) devCredentials {
 	return c
 }
 
-// writeDevFile puts the file in place in one step; os.CreateTemp makes it readable for its owner alone.
-func writeDevFile(path string, c devCredentials) (err error) {
+// writeDevFile puts the file in place in one step, readable for its owner alone.
+func writeDevFile(path string, c devCredentials) error {
 	b, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode the development credentials: %w", err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), DevCredentialsFile+".*")
-	if err != nil {
+	if err := atomicfile.Replace(path, append(b, '\n')); err != nil {
 		return fmt.Errorf("write the development credentials: %w", err)
-	}
-	_, werr := f.Write(append(b, '\n'))
-	err = errors.Join(werr, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("write the development credentials: %w", errors.Join(err, os.Remove(f.Name())))
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package atomicfile writes files that appear complete or not at all, that only their owner can read, and that replace
-// no other file.
+// Package atomicfile writes files that appear complete or not at all, and that only their owner can read. They replace
+// no other file, except those of Replace.
 package atomicfile
 
 import (
@@ -17,7 +17,9 @@ import (
 type File struct {
 	*os.File
 	path string
-	done bool
+	// replace permits another file at path, which Commit replaces.
+	replace bool
+	done    bool
 }
 
 // Create begins a file for path, with mode 0600. It returns fs.ErrExist if path exists.
@@ -27,6 +29,10 @@ func Create(path string) (*File, error) {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("create %s: %w", path, err)
 	}
+	return begin(path)
+}
+
+func begin(path string) (*File, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.partial")
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", path, err)
@@ -54,9 +60,12 @@ func (f *File) Commit() error {
 	return nil
 }
 
-// publish gives the file its final name. It links, because renaming would replace another file. Where the file system
-// has no links, it renames, with a short race.
+// publish gives the file its final name. Unless it may replace another file it links, because renaming would replace
+// it. Where the file system has no links, it renames, with a short race.
 func (f *File) publish() error {
+	if f.replace {
+		return f.rename()
+	}
 	err := os.Link(f.Name(), f.path)
 	switch {
 	case err == nil:
@@ -69,6 +78,10 @@ func (f *File) publish() error {
 	if _, err := os.Lstat(f.path); !errors.Is(err, fs.ErrNotExist) {
 		return exists(f.path)
 	}
+	return f.rename()
+}
+
+func (f *File) rename() error {
 	if err := os.Rename(f.Name(), f.path); err != nil {
 		return fmt.Errorf("write %s: %w", f.path, err)
 	}
@@ -90,15 +103,29 @@ func (f *File) Abort() error {
 	return nil
 }
 
-// Write writes a complete file with this content.
-func Write(path string, content []byte) (err error) {
+// Write writes a complete file with this content. It returns fs.ErrExist if path exists.
+func Write(path string, content []byte) error {
 	f, err := Create(path)
 	if err != nil {
 		return err
 	}
+	return f.write(content)
+}
+
+// Replace writes a complete file with this content. A file at path is replaced: readers see the old content or the new.
+func Replace(path string, content []byte) error {
+	f, err := begin(path)
+	if err != nil {
+		return err
+	}
+	f.replace = true
+	return f.write(content)
+}
+
+func (f *File) write(content []byte) (err error) {
 	defer func() { err = errors.Join(err, f.Abort()) }()
 	if _, err := f.Write(content); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return fmt.Errorf("write %s: %w", f.path, err)
 	}
 	return f.Commit()
 }

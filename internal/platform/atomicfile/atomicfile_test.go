@@ -67,6 +67,29 @@ func TestReplacesNothing(t *testing.T) {
 	require.Equal(t, "first", string(text))
 }
 
+// Replace puts new content in the place of a file or of nothing, for its owner alone, and leaves no other file.
+func TestReplace(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "credentials.json")
+	require.NoError(t, atomicfile.Replace(path, []byte("first")))
+	require.NoError(t, os.Chmod(path, 0o644)) //nolint:gosec // what must not stay
+	require.NoError(t, atomicfile.Replace(path, []byte("second")))
+	require.Equal(t, []string{"credentials.json"}, names(t, dir))
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "second", string(text))
+	if info, err := os.Stat(path); runtime.GOOS != "windows" {
+		require.NoError(t, err)
+		require.Equal(t, fs.FileMode(0o600), info.Mode())
+	}
+
+	folder := filepath.Join(dir, "folder")
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	require.Error(t, atomicfile.Replace(folder, []byte("x")))
+	require.Equal(t, []string{"credentials.json", "folder"}, names(t, dir))
+}
+
 // An unfinished file leaves nothing.
 func TestAbort(t *testing.T) {
 	t.Parallel()
