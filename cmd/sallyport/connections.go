@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sallyport/internal/platform/apiclient"
+	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/terminal"
 )
 
@@ -108,7 +109,7 @@ func (f apiFlags) connection(e *env, body json.RawMessage) error {
 	return e.printFields([][2]string{
 		{"Connection", r.ProviderConfigKey + "/" + r.ConnectionID}, {"Provider", r.Provider}, {"UUID", r.UUID},
 		{"Status", r.Status}, {"Status reason", value(r.StatusReason)}, {"Webhook URL", r.WebhookURL},
-		{"Webhook alias", value(r.WebhookAlias)}, {"Webhook secret", r.secret()}, {"Created", stamp(r.CreatedAt)},
+		{"Webhook alias", value(r.WebhookAlias)}, {"Webhook secret", r.secret()}, {"Created", clock.Wire(r.CreatedAt)},
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sallyport/internal/platform/apiclient"
+	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/terminal"
 )
 
@@ -66,7 +67,7 @@ func (f *eventFilter) query(now time.Time) url.Values {
 	}
 	for name, m := range map[string]moment{"received_after": f.ReceivedAfter, "received_before": f.ReceivedBefore} {
 		if m.given {
-			q.Set(name, stamp(m.time(now)))
+			q.Set(name, clock.Wire(m.time(now)))
 		}
 	}
 	return q
@@ -98,9 +99,6 @@ func (m moment) time(now time.Time) time.Time {
 	}
 	return m.at
 }
-
-// stamp writes a time as the API does.
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // second writes a time for people, to the second.
 func second(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"sallyport/internal/platform/apiclient"
+	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/terminal"
 )
 
@@ -213,7 +214,7 @@ func (r *eventRow) fields() [][2]string {
 	}
 	fields := [][2]string{
 		{"Event", r.EventUUID}, {"Type", r.EventType}, {"Types", strings.Join(r.EventTypes, " ")}, {"Status", r.Status},
-		{"Received", stamp(r.ReceivedAt)}, {"Provider", r.Provider}, {"Connection", r.ProviderConfigKey + "/" +
+		{"Received", clock.Wire(r.ReceivedAt)}, {"Provider", r.Provider}, {"Connection", r.ProviderConfigKey + "/" +
 			r.ConnectionID},
 		{"Verification", verification + ")"}, {"Idempotency key", r.IdempotencyKey + " (" + r.IdempotencySource + ")"},
 		{"Body", strconv.FormatInt(r.BodySize, 10) + " bytes " + r.ContentType},

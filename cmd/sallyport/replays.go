@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sallyport/internal/platform/apiclient"
+	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/terminal"
 )
 
@@ -85,10 +86,10 @@ func (r *replayRow) print(e *env) error {
 		{"Succeeded", strconv.FormatInt(r.Counts.Succeeded, 10)}, {"Failed", strconv.FormatInt(r.Counts.Failed, 10)},
 		{"In progress", strconv.FormatInt(r.Counts.InProgress, 10)}, {"Ended otherwise", strconv.FormatInt(r.Counts.Other,
 			10)},
-		{"Skipped", r.Counts.skipped()}, {"Created by", r.CreatedBy.Name}, {"Created", stamp(r.CreatedAt)},
+		{"Skipped", r.Counts.skipped()}, {"Created by", r.CreatedBy.Name}, {"Created", clock.Wire(r.CreatedAt)},
 	}
 	if r.FinishedAt != nil {
-		fields = append(fields, [2]string{"Ended", stamp(*r.FinishedAt)})
+		fields = append(fields, [2]string{"Ended", clock.Wire(*r.FinishedAt)})
 	}
 	if r.Error != nil {
 		fields = append(fields, [2]string{"Error", r.Error.Code + ": " + r.Error.Message})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sallyport/internal/platform/apiclient"
+	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/terminal"
 )
 
@@ -68,7 +69,7 @@ func (c *subscriptionsStats) Run(ctx context.Context, e *env) error {
 	q := url.Values{"bucket": {c.Bucket}}
 	for name, m := range map[string]moment{"from": c.From, "to": c.To} {
 		if m.given {
-			q.Set(name, stamp(m.time(e.clock.Now())))
+			q.Set(name, clock.Wire(m.time(e.clock.Now())))
 		}
 	}
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
@@ -106,7 +107,7 @@ type stats struct {
 func (s *stats) print(e *env) error {
 	attempts, ended := s.Total.Attempts, s.Total.Deliveries
 	fields := [][2]string{
-		{"Subscription", s.SubscriptionID}, {"From", stamp(s.From)}, {"To", stamp(s.To)},
+		{"Subscription", s.SubscriptionID}, {"From", clock.Wire(s.From)}, {"To", clock.Wire(s.To)},
 		{"Attempts", fmt.Sprintf("%d succeeded, %d failed, %d superseded", attempts.Succeeded, attempts.Failed,
 			attempts.Superseded)},
 		{"Deliveries", fmt.Sprintf("%d succeeded, %d dead, %d cancelled", ended.Succeeded, ended.Dead, ended.Cancelled)},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sallyport/internal/platform/apiclient"
+	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/terminal"
 )
 
@@ -95,7 +96,7 @@ func (r *subscriptionRow) print(e *env) error {
 		{"Connections", r.scope()}, {"Filter", value(r.Filter)},
 		{"Forward URL", r.ForwardURL}, {"Payload mode", r.PayloadMode},
 		{"Timeout", span(time.Duration(r.TimeoutMs) * time.Millisecond)}, {"Retries after", retries},
-		{"Description", r.Description}, {"Created", stamp(r.CreatedAt)}, {"Updated", stamp(r.UpdatedAt)},
+		{"Description", r.Description}, {"Created", clock.Wire(r.CreatedAt)}, {"Updated", clock.Wire(r.UpdatedAt)},
 	}
 	if r.SigningSecret == "" && r.SigningSecretHint != "" {
 		fields = append(fields, [2]string{"Signing secret", "…" + r.SigningSecretHint})

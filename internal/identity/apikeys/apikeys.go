@@ -327,7 +327,7 @@ func auditGrant(g Grant) map[string]any {
 			len(g.Connections)-auditedConnections
 	}
 	if g.NotAfterMillis != nil {
-		out["not_after"] = audit.Timestamp(clock.FromMillis(*g.NotAfterMillis))
+		out["not_after"] = clock.Wire(clock.FromMillis(*g.NotAfterMillis))
 	}
 	return out
 }

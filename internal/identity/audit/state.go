@@ -10,17 +10,14 @@ import (
 	"reflect"
 	"time"
 
+	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/secretbox"
 )
 
 // State is a resource before or after a change, by the names of its fields in the API. Its values can be encoded as
-// JSON. Nil means that there was no resource. A secret may occur only as a secretbox.Secret or a Hidden. Bytes are an
-// error, because they may be a secret.
+// JSON. Times are shown in the form of clock.WireLayout. Nil means that there was no resource. A secret may occur only
+// as a secretbox.Secret or a Hidden. Bytes are an error, because they may be a secret.
 type State map[string]any
-
-// Timestamp is how a State shows a time, also one inside of a field: as the API does, in RFC 3339, UTC, with
-// milliseconds.
-func Timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // Hidden is a field that is compared by its Value and shown as Shown, for what must not be kept in the trail.
 type Hidden struct {
@@ -95,7 +92,7 @@ func (s State) encode() (map[string]json.RawMessage, error) {
 		case []byte, json.RawMessage:
 			return nil, fmt.Errorf("field %s: %w", field, errBytes)
 		case time.Time:
-			v = Timestamp(is)
+			v = clock.Wire(is)
 		}
 		text, err := canonical(v)
 		if err != nil {

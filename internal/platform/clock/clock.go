@@ -44,6 +44,13 @@ func Millis(t time.Time) int64 { return t.UnixMilli() }
 // FromMillis is the inverse of Millis; the result is in UTC.
 func FromMillis(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
+// WireLayout is the form of times in the API, in webhooks and in the audit trail: RFC 3339 in UTC with exactly three
+// decimals, so that equal times have equal texts and texts sort by time.
+const WireLayout = "2006-01-02T15:04:05.000Z"
+
+// Wire returns t in the form of WireLayout, truncated to the millisecond.
+func Wire(t time.Time) string { return t.UTC().Format(WireLayout) }
+
 // Manual is a clock for tests that changes only by Advance.
 type Manual struct {
 	mu     sync.Mutex

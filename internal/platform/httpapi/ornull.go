@@ -19,3 +19,11 @@ func (n *OrNull[T]) UnmarshalJSON(b []byte) error { return json.Unmarshal(b, &n.
 func (OrNull[T]) Schema(r oas.Registry) *oas.Schema {
 	return &oas.Schema{AnyOf: []*oas.Schema{oas.Ref[T](r), {Type: "null"}}}
 }
+
+// NullIfEmpty returns what a response shows of a text: null if it is empty.
+func NullIfEmpty(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

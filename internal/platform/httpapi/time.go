@@ -12,9 +12,6 @@ import (
 	"sallyport/internal/platform/clock"
 )
 
-// timeLayout is RFC 3339 with exactly three decimals, so that equal times have equal texts and texts sort by time.
-const timeLayout = "2006-01-02T15:04:05.000Z07:00"
-
 // Time is the wire form of a time: RFC 3339 in UTC with milliseconds, the precision of stored times. It reads any RFC
 // 3339 time and truncates it to the millisecond. A field that can be null is a *Time with the tag nullable:"true".
 type Time time.Time
@@ -44,7 +41,7 @@ func (t *Time) MillisPtr() *int64 {
 }
 
 // String returns the wire form.
-func (t Time) String() string { return clock.FromMillis(t.Millis()).Format(timeLayout) }
+func (t Time) String() string { return clock.Wire(time.Time(t)) }
 
 // MarshalJSON writes the wire form as a string.
 func (t Time) MarshalJSON() ([]byte, error) { return json.Marshal(t.String()) }

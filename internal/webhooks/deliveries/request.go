@@ -12,13 +12,11 @@ import (
 	"strings"
 	"time"
 
+	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/subscriptions"
 )
-
-// wireTime is the form of times on the wire: RFC 3339, UTC, milliseconds.
-const wireTime = "2006-01-02T15:04:05.000Z"
 
 // envelope is the default body of a delivery.
 type envelope struct {
@@ -52,7 +50,7 @@ func buildBody(mode subscriptions.PayloadMode, e *events.Event, p *events.Payloa
 			return nil, "", fmt.Errorf("encode the data: %w", err)
 		}
 	}
-	head, err := json.Marshal(envelope{Type: e.Type, Types: e.Types, Timestamp: e.ReceivedAt.UTC().Format(wireTime),
+	head, err := json.Marshal(envelope{Type: e.Type, Types: e.Types, Timestamp: clock.Wire(e.ReceivedAt),
 		ID: e.UUID, Provider: e.Provider, ProviderConfigKey: e.ProviderConfigKey, ConnectionID: e.ConnectionID, Data: data})
 	if err != nil {
 		return nil, "", fmt.Errorf("encode the envelope: %w", err)

@@ -140,11 +140,8 @@ func (g GapReason) message() string {
 	}
 }
 
-const wireTime = "2006-01-02T15:04:05.000Z"
-
 func newGap(reason GapReason, since, until time.Time) Gap {
-	format := func(t time.Time) string { return clock.FromMillis(clock.Millis(t)).Format(wireTime) }
-	return Gap{Reason: reason, Message: reason.message(), Since: format(since), Until: format(until)}
+	return Gap{Reason: reason, Message: reason.message(), Since: clock.Wire(since), Until: clock.Wire(until)}
 }
 
 // control returns a message about the stream as it goes over the wire.

@@ -135,8 +135,8 @@ func TestGaps(t *testing.T) {
 		clk.Advance(events.LogAge + time.Millisecond)
 		gap := w.gapOf(n, text(old))
 		require.Equal(w.t, GapTooOld, gap.Reason)
-		require.Equal(w.t, old.at.Format(wireTime), gap.Since)
-		require.LessOrEqual(w.t, gap.Until, clk.Now().Format(wireTime))
+		require.Equal(w.t, clock.Wire(old.at), gap.Since)
+		require.LessOrEqual(w.t, gap.Until, clock.Wire(clk.Now()))
 		require.Equal(w.t, GapTooOld, w.gapOf(n, text(never)).Reason, "what came first may be gone")
 
 		begun := head()

@@ -114,16 +114,14 @@ type connectionPayload struct {
 // Time is a time on the wire: RFC 3339, UTC, milliseconds.
 type Time time.Time
 
-const wireTime = "2006-01-02T15:04:05.000Z"
-
 // MarshalText writes the time.
 func (t Time) MarshalText() ([]byte, error) {
-	return []byte(clock.FromMillis(clock.Millis(time.Time(t))).UTC().Format(wireTime)), nil
+	return []byte(clock.Wire(time.Time(t))), nil
 }
 
 // UnmarshalText reads it.
 func (t *Time) UnmarshalText(b []byte) error {
-	read, err := time.Parse(wireTime, string(b))
+	read, err := time.Parse(clock.WireLayout, string(b))
 	*t = Time(read)
 	return err
 }

@@ -6,6 +6,7 @@ import (
 
 	"sallyport/internal/identity/audit"
 	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/httpapi/oas"
 )
@@ -115,7 +116,7 @@ func csvColumns() []string {
 
 // csvRecord returns a row of the CSV form.
 func csvRecord(e *audit.Entry) []string {
-	row := []string{strconv.FormatInt(e.Seq, 10), e.ID, e.Time.UTC().Format("2006-01-02T15:04:05.000Z"),
+	row := []string{strconv.FormatInt(e.Seq, 10), e.ID, clock.Wire(e.Time),
 		string(e.Environment), string(e.ActorType), e.ActorID, e.ActorName, e.IP, e.Action, string(e.Outcome), e.TargetType,
 		e.TargetID, e.RequestID, e.Changes, e.Details}
 	for i := range row {

@@ -70,8 +70,8 @@ type enrolmentCreated struct {
 
 func viewEnrolment(e connections.Enrolment) enrolmentCreated {
 	return enrolmentCreated{Status: e.Status, OpenedAt: httpapi.Time(e.OpenedAt),
-		ExpiresAt: httpapi.Time(e.ExpiresAt), CapturedAt: (*httpapi.Time)(e.CapturedAt), WebhookSecretID: orNull(e.SecretID),
-		Secret: orNull(e.Value.Reveal())}
+		ExpiresAt: httpapi.Time(e.ExpiresAt), CapturedAt: (*httpapi.Time)(e.CapturedAt),
+		WebhookSecretID: httpapi.NullIfEmpty(e.SecretID), Secret: httpapi.NullIfEmpty(e.Value.Reveal())}
 }
 
 type openEnrolmentOutput struct {

@@ -58,7 +58,7 @@ type webhookSecret struct {
 }
 
 func viewSecret(v connections.WebhookSecret) webhookSecret {
-	return webhookSecret{ID: v.ID, Label: v.Label, Hint: orNull(v.Hint), CreatedAt: httpapi.Time(v.CreatedAt),
+	return webhookSecret{ID: v.ID, Label: v.Label, Hint: httpapi.NullIfEmpty(v.Hint), CreatedAt: httpapi.Time(v.CreatedAt),
 		LastMatchedAt: (*httpapi.Time)(v.LastMatchedAt)}
 }
 

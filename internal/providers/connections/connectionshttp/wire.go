@@ -83,18 +83,18 @@ func viewConnection(c connections.Connection, webhookBase string) connection {
 			MaxBodyBytes:         c.Webhook.MaxBodyBytes,
 			SameBodyNewID:        c.Webhook.SameBodyNewID,
 			Scheme:               scheme(c.Webhook.Scheme),
-			URLBase:              orNull(c.Webhook.URLBase),
+			URLBase:              httpapi.NullIfEmpty(c.Webhook.URLBase),
 			SourceCIDRs:          append([]string{}, c.Webhook.SourceCIDRs...),
 			RateLimitPerSecond:   c.Webhook.RatePerSecond,
 			HasSecret:            c.HasSecret,
-			SecretHint:           orNull(c.SecretHint),
+			SecretHint:           httpapi.NullIfEmpty(c.SecretHint),
 		},
 		ProviderConfigKey: c.ProviderConfigKey,
 		Provider:          c.Provider,
 		EnvironmentID:     string(c.Environment),
 		AuthMode:          "none",
 		Status:            c.Status,
-		StatusReason:      orNull(c.StatusReason),
+		StatusReason:      httpapi.NullIfEmpty(c.StatusReason),
 		Tags:              c.Tags,
 		Metadata:          c.Metadata,
 		WebhookURL:        webhookBase + c.PathToken,
@@ -107,17 +107,10 @@ func viewConnection(c connections.Connection, webhookBase string) connection {
 type scheme string
 
 // MarshalJSON writes the name or null.
-func (s scheme) MarshalJSON() ([]byte, error) { return json.Marshal(orNull(string(s))) }
+func (s scheme) MarshalJSON() ([]byte, error) { return json.Marshal(httpapi.NullIfEmpty(string(s))) }
 
 // Schema returns the schema of the names and null.
 func (scheme) Schema(oas.Registry) *oas.Schema { return oas.NullableEnum(connections.SchemeNone) }
-
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
 
 // deletion is the response of the delete operation.
 type deletion struct {

@@ -129,16 +129,9 @@ func viewExplanation(sub *subscriptions.Subscription, e *events.Event, seen *fil
 	statuses map[string]deliveries.Status) explanation {
 	found := deliveries.Explain(e, seen, sub)
 	return explanation{
-		SubscriptionID: sub.ID, Matches: found.Failed == "", FailedCondition: orNull(string(found.Failed)),
-		Pattern: orNull(found.Pattern), Filter: viewFilterResult(found.Filter), Enabled: sub.Enabled,
-		DeliveryStatus: orNull(string(statuses[sub.ID])), CreatedAfter: sub.CreatedAt.After(e.ReceivedAt),
+		SubscriptionID: sub.ID, Matches: found.Failed == "", FailedCondition: httpapi.NullIfEmpty(string(found.Failed)),
+		Pattern: httpapi.NullIfEmpty(found.Pattern), Filter: viewFilterResult(found.Filter), Enabled: sub.Enabled,
+		DeliveryStatus: httpapi.NullIfEmpty(string(statuses[sub.ID])), CreatedAfter: sub.CreatedAt.After(e.ReceivedAt),
 		ChangedAfter: sub.UpdatedAt.After(e.ReceivedAt),
 	}
-}
-
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

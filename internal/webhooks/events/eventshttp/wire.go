@@ -234,14 +234,15 @@ func viewSummary(e *events.Event) (Summary, error) {
 		return Summary{}, err
 	}
 	s := Summary{
-		EventUUID: e.UUID, Provider: e.Provider, ProviderConfigKey: e.ProviderConfigKey, ConnectionID: orNull(e.ConnectionID),
-		ConnectionUUID: orNull(e.ConnectionUUID), EnvironmentID: string(e.Environment), EventType: e.Type,
-		EventTypes: e.Types, Status: e.Status, IdempotencyKey: e.IdempotencyKey,
-		IdempotencySource: e.IdempotencySource, DuplicateOf: e.DuplicateOf, Suspect: suspicion{e.Suspect}, Control: e.Control,
-		AttemptCount: e.AttemptCount, ContentType: e.ContentType, BodySize: e.BodySize, PayloadExpired: e.PayloadExpired,
-		PayloadExpiresAt: (*httpapi.Time)(e.PayloadExpiresAt), ExpiresAt: httpapi.Time(e.ExpiresAt),
-		Verification: Verification{Result: v.Result, Scheme: v.Scheme, KeyID: orNull(v.KeyID)},
-		ReceivedAt:   httpapi.Time(e.ReceivedAt), UpdatedAt: httpapi.Time(e.UpdatedAt),
+		EventUUID: e.UUID, Provider: e.Provider, ProviderConfigKey: e.ProviderConfigKey,
+		ConnectionID: httpapi.NullIfEmpty(e.ConnectionID), ConnectionUUID: httpapi.NullIfEmpty(e.ConnectionUUID),
+		EnvironmentID: string(e.Environment), EventType: e.Type, EventTypes: e.Types, Status: e.Status,
+		IdempotencyKey: e.IdempotencyKey, IdempotencySource: e.IdempotencySource, DuplicateOf: e.DuplicateOf,
+		Suspect: suspicion{e.Suspect}, Control: e.Control, AttemptCount: e.AttemptCount, ContentType: e.ContentType,
+		BodySize: e.BodySize, PayloadExpired: e.PayloadExpired, PayloadExpiresAt: (*httpapi.Time)(e.PayloadExpiresAt),
+		ExpiresAt: httpapi.Time(e.ExpiresAt), Verification: Verification{Result: v.Result, Scheme: v.Scheme,
+			KeyID: httpapi.NullIfEmpty(v.KeyID)},
+		ReceivedAt: httpapi.Time(e.ReceivedAt), UpdatedAt: httpapi.Time(e.UpdatedAt),
 		ForwardedAt: (*httpapi.Time)(e.ForwardedAt),
 	}
 	if failure != nil {
@@ -273,11 +274,4 @@ func viewDeliveries(list []deliveries.Delivery) []Delivery {
 		}
 	}
 	return views
-}
-
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

@@ -144,7 +144,7 @@ type sampled struct {
 func viewReplay(r *replays.Replay) replay {
 	out := replay{
 		ID: r.ID, EnvironmentID: string(r.Environment), Status: r.Status, Filter: viewFilter(&r.Filter),
-		Force: r.Force, ToSubscriptionID: orNull(r.To), RatePerSecond: r.RatePerSecond, Progress: r.Progress(),
+		Force: r.Force, ToSubscriptionID: httpapi.NullIfEmpty(r.To), RatePerSecond: r.RatePerSecond, Progress: r.Progress(),
 		Counts: counts{Matched: r.Matched, Replayed: r.Replayed, InProgress: int64(r.InProgress()), Succeeded: r.Succeeded,
 			Failed: r.Failed, Other: r.Other, Skipped: sumSkipped(r.Skipped), SkippedReasons: viewReasons(r.Skipped)},
 		CreatedBy: creator{r.CreatedBy.Kind, r.CreatedBy.ID, r.CreatedBy.Name}, CreatedAt: httpapi.Time(r.CreatedAt),
@@ -181,11 +181,4 @@ func viewReasons(n map[deliveries.SkipReason]int64) reasons {
 		PayloadExpired: n[deliveries.SkipPayloadExpired], Duplicate: n[deliveries.SkipDuplicate],
 		Control: n[deliveries.SkipControl], NoDelivery: n[deliveries.SkipNoDelivery],
 	}
-}
-
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

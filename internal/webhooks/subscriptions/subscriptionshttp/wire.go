@@ -88,8 +88,8 @@ func viewSubscription(sub subscriptions.Subscription, reader access.Principal) S
 	}
 	return Subscription{
 		ID:                sub.ID,
-		ProviderConfigKey: orNull(sub.ProviderConfigKey),
-		ConnectionID:      orNull(sub.ConnectionID),
+		ProviderConfigKey: httpapi.NullIfEmpty(sub.ProviderConfigKey),
+		ConnectionID:      httpapi.NullIfEmpty(sub.ConnectionID),
 		EventTypes:        sub.EventTypes,
 		ForwardURL:        url,
 		HasSigningSecret:  true,
@@ -97,8 +97,8 @@ func viewSubscription(sub subscriptions.Subscription, reader access.Principal) S
 		RetiringSecrets:   retiring,
 		Description:       sub.Description,
 		Enabled:           sub.Enabled,
-		DisabledReason:    orNull(sub.DisabledReason),
-		Filter:            orNull(sub.Filter),
+		DisabledReason:    httpapi.NullIfEmpty(sub.DisabledReason),
+		Filter:            httpapi.NullIfEmpty(sub.Filter),
 		PayloadMode:       sub.PayloadMode,
 		RetrySchedule:     sub.RetrySchedule,
 		TimeoutMs:         sub.Timeout.Milliseconds(),
@@ -125,11 +125,4 @@ func maskQuery(url string) string {
 		parts[i] = name + "=" + masked
 	}
 	return base + "?" + strings.Join(parts, "&")
-}
-
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
