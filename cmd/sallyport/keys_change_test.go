@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/operator"
-	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/testkit"
 	"sallyport/internal/platform/testkit/await"
 )
 
@@ -18,7 +18,7 @@ func TestKeyLifeBesideServer(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
 		in.setUp(t)
-		s := in.serve(t, clock.System())
+		s := in.serve(t, testkit.SwiftClock())
 		key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "billing", "--environment", "production", "--routes",
 			"webhooks", "--connections", "acme,globex", "--source-cidrs", "127.0.0.0/8",
 			"--rate-per-second", "5000", "--rate-burst", "6000"))

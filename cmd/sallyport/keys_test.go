@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/operator"
-	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/testkit"
 	"sallyport/internal/platform/testkit/await"
 )
 
@@ -19,7 +19,7 @@ func TestKeysBesideServer(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
 		in.setUp(t)
-		s := in.serve(t, clock.System())
+		s := in.serve(t, testkit.SwiftClock())
 		r := in.run(t, "keys", "create", "--name", "billing", "--environment", "production", "--routes",
 			"webhooks,events,events")
 		require.Equal(t, exitOK, r.code, r.stderr)

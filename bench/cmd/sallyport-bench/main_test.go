@@ -13,6 +13,7 @@ import (
 
 	"sallyport/bench/internal/report"
 	"sallyport/bench/internal/toygateway"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // The test binary plays the gateway, and the yardstick that the bench starts itself as.
@@ -25,6 +26,7 @@ func TestMain(m *testing.M) {
 	case len(os.Args) > 1 && os.Args[1] == "yardstick":
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	default:
+		await.InParallel()
 		os.Exit(m.Run())
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"pgregory.net/rapid"
 
 	"sallyport/internal/platform/access"
-	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/webhooks/events"
@@ -120,7 +119,7 @@ func (c *course) follow(number int, cl *client, complete func() bool) {
 func TestEachThingOnce(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
-		w := newWorld(t, store, swift{clock.System()})
+		w := newWorld(t, store, testkit.SwiftClock())
 		rapid.Check(t, func(rt *rapid.T) {
 			c := &course{world: w, plan: drawPlan(rt), t: rt, env: environment(rt, store.DB), expected: map[string][]string{},
 				last: map[string]int64{}}

@@ -398,9 +398,4 @@ func (s *session) over() (event string, closing Closing) {
 	return last.Event, closing
 }
 
-// swift is the system's clock with timers that fire sooner, so that what happens every so often happens often.
-type swift struct{ clock.Clock }
-
-func (s swift) NewTimer(d time.Duration) clock.Timer { return s.Clock.NewTimer(d / 20) }
-
 func unauthorized() error { return apperr.New(apperr.CodeUnauthorized, "no") }
