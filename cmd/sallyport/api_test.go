@@ -96,7 +96,7 @@ func TestCredentials(t *testing.T) {
 		{[]string{"SALLYPORT_DATA=" + dev}, []string{"--server", other.URL}, exitFailed, "", "there is no API key"},
 		{[]string{"SALLYPORT_DATA=" + dir}, nil, exitFailed, "", "there is no API key"},
 		{[]string{"SALLYPORT_API_KEY=" + key}, []string{"--server", "http://gateway.example"}, exitFailed, "", "https://"},
-		{[]string{"SALLYPORT_API_KEY=" + key}, []string{"--server", "gateway.example"}, exitFailed, "", "--server"},
+		{[]string{"SALLYPORT_API_KEY=" + key}, []string{"--server", "gateway.example"}, exitUsage, "", "--server"},
 		{[]string{"SALLYPORT_API_KEY=" + key}, []string{"--server", "http://127.0.0.1:1"}, exitFailed, "",
 			"no response from http://127.0.0.1:1"},
 		{[]string{"SALLYPORT_API_KEY=" + key + "\x1b[2J"}, nil, exitFailed, "", "no key has"},

@@ -211,7 +211,7 @@ func (c *eventsList) Run(ctx context.Context, e *env) error {
 type eventsReplay struct {
 	Events         []string `arg:"" name:"event_uuid" help:"The events."`
 	SubscriptionID []string `name:"subscription-id" placeholder:"ID" help:"Only the deliveries to these subscriptions."`
-	Force          bool     `help:"Also send deliveries that succeeded, wait for their first attempt, are held or were cancelled."`
+	Force          bool     `help:"Also replay deliveries that succeeded, wait for their first attempt or are held; held ones are sent when the subscription is enabled."`
 	apiFlags       `embed:""`
 }
 

@@ -50,7 +50,7 @@ func (e *env) readProperties(path string) (map[string]any, error) {
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(text, &members); err != nil || members == nil {
-		return nil, fmt.Errorf("%s must contain one JSON object", named(path))
+		return nil, usageError(named(path) + " must contain one JSON object")
 	}
 	for name, v := range members {
 		body[name] = v

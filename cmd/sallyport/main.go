@@ -192,6 +192,10 @@ func (p process) fail(err error) int {
 	case errors.As(err, &usage):
 		p.say("%s", err)
 		return exitUsage
+	case errors.Is(err, apiclient.ErrServer):
+		p.say("%s", err)
+		p.note("%s", apiHint(err))
+		return exitUsage
 	case errors.As(err, &refused):
 		p.say("%s", terminal.Inline(err.Error()))
 		if refused.Code == apperr.CodeValidation {

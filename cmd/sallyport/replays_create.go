@@ -15,7 +15,7 @@ type replaysCreate struct {
 	eventFilter      `embed:""`
 	EventUUIDs       []string `name:"event-uuid" placeholder:"UUID" help:"Only these events."`
 	All              bool     `help:"All events, instead of a filter."`
-	Force            bool     `help:"Also send deliveries that succeeded, wait for their first attempt, are held or were cancelled."`
+	Force            bool     `help:"Also replay deliveries that succeeded, wait for their first attempt or are held; held ones are sent when the subscription is enabled."`
 	ToSubscriptionID string   `name:"to-subscription-id" placeholder:"ID" help:"Send the events to this subscription, instead of the subscriptions that they went to."`
 	RatePerSecond    *int64   `placeholder:"N" help:"Maximum number of deliveries to start a second. Default: the server's, 50."`
 	DryRun           bool     `help:"Only count the deliveries that the job would start."`

@@ -180,7 +180,7 @@ type subscriptionFields struct {
 	EventTypes        []string  `placeholder:"PATTERN,..." help:"The types to forward: issues.* matches all that begin with issues., * matches every type."`
 	ForwardURL        string    `name:"forward-url" placeholder:"URL" help:"The URL that events are posted to."`
 	ProviderConfigKey string    `placeholder:"KEY" help:"Only events of this provider configuration."`
-	ConnectionID      string    `name:"connection-id" placeholder:"ID" help:"Only events of this connection."`
+	ConnectionID      string    `name:"connection-id" placeholder:"ID" help:"Only events of connections with this id."`
 	Filter            string    `placeholder:"CEL" help:"A condition on the event beyond its type, such as event.body.action == \"opened\"."`
 	Description       string    `placeholder:"TEXT" help:"A description for people."`
 	PayloadMode       string    `enum:",envelope,raw" default:"" placeholder:"MODE" help:"envelope: a JSON object with the event's type, time, id, origin and data. raw: the provider's bytes."`

@@ -61,6 +61,10 @@ func TestSubscriptionsOverTheAPI(t *testing.T) {
 		require.Contains(t, out.out, "Outcome      nothing was sent\n")
 		require.Contains(t, out.out, "webhook-signature: [redacted]\n")
 		require.Contains(t, out.out, "\nBody\n"+`{"n":1}`)
+		r.do("subscriptions", "update", id, "--filter", "event.body.issue == 1")
+		require.Contains(t, r.run(`{"n":1}`, "subscriptions", "test", id, "--event-type", "issues.opened", "--data-file", "-",
+			"--dry-run").out, "Would match  no: the filter cannot be evaluated: line 1, column 11: no such key: issue\n")
+		r.do("subscriptions", "update", id, "--clear", "filter")
 		sink.Close()
 		out = r.run("", "subscriptions", "test", id, "--json")
 		require.Equal(t, exitFailed, out.code)
@@ -70,14 +74,15 @@ func TestSubscriptionsOverTheAPI(t *testing.T) {
 		r.refuse(exitUsage, "forward_url: ", "subscriptions", "create", "--event-types", "x", "--forward-url",
 			"ftp://example.com")
 		r.refuse(exitUsage, "the field is required", "subscriptions", "create", "--event-types", "x")
+		r.refuse(exitUsage, "must be given as a URL", "subscriptions", "list", "--server", "foo")
 		r.refuse(exitUsage, "nothing to change", "subscriptions", "update", id)
 		r.refuse(exitUsage, "set and cleared at the same time", "subscriptions", "update", id, "--filter", "true", "--clear",
 			"filter")
 		r.refuse(exitUsage, "standard input", "subscriptions", "update", id, "--from-file=-", "--signing-secret-file=-")
 		r.refuse(exitFailed, "it contains no secret", "subscriptions", "update", id, "--signing-secret-file=-")
-		r.refuse(exitFailed, "must contain one JSON object", "subscriptions", "update", id, "--from-file="+
+		r.refuse(exitUsage, "must contain one JSON object", "subscriptions", "update", id, "--from-file="+
 			filepath.Join(dir, "secret"))
-		r.refuse(exitFailed, "is not valid JSON", "subscriptions", "test", id, "--data-file="+filepath.Join(dir, "secret"))
+		r.refuse(exitUsage, "is not valid JSON", "subscriptions", "test", id, "--data-file="+filepath.Join(dir, "secret"))
 		out = r.run("", "subscriptions", "delete", id, id)
 		require.Equal(t, exitFailed, out.code)
 		require.Equal(t, id+" is deleted\n", out.out)

@@ -23,10 +23,13 @@ type subscriptionsTest struct {
 
 // trialRow is the result of a test.
 type trialRow struct {
-	Delivered  bool   `json:"delivered"`
-	WouldMatch bool   `json:"would_match"`
-	WebhookID  string `json:"webhook_id"`
-	Request    struct {
+	Delivered  bool `json:"delivered"`
+	WouldMatch bool `json:"would_match"`
+	Filter     *struct {
+		Error *failureRow `json:"error"`
+	} `json:"filter"`
+	WebhookID string `json:"webhook_id"`
+	Request   struct {
 		URL     string            `json:"url"`
 		Headers map[string]string `json:"headers"`
 		Body    string            `json:"body"`
@@ -57,7 +60,7 @@ func (c *subscriptionsTest) Run(ctx context.Context, e *env) error {
 			return err
 		}
 		if !json.Valid(text) {
-			return fmt.Errorf("%s is not valid JSON", c.DataFile)
+			return usageError(named(c.DataFile) + " is not valid JSON")
 		}
 		body["body"] = json.RawMessage(text)
 	}
@@ -97,6 +100,9 @@ func (c *subscriptionsTest) print(e *env, r trialRow) error {
 	matches := "yes"
 	if !r.WouldMatch {
 		matches = "no: the subscription does not match such events"
+		if r.Filter != nil && r.Filter.Error != nil {
+			matches = "no: the filter cannot be evaluated: " + r.Filter.Error.Message
+		}
 	}
 	fields := [][2]string{{"Outcome", outcome}, {"Would match", matches}, {"URL", r.Request.URL},
 		{"webhook-id", r.WebhookID}}

@@ -29,7 +29,7 @@ Every command also takes the settings of [configuration.md](configuration.md), a
 | Exit code | Meaning |
 |---|---|
 | 0 | success |
-| 1 | the command failed; standard error says why |
+| 1 | the command failed, also because a file cannot be read or is empty; standard error says why |
 | 2 | the command line, the configuration or a given value is invalid, even if only the server could detect that |
 | 3 | only ` + "`migrate --status`" + `: migrations are pending |
 

@@ -17,8 +17,8 @@ const permissionsIntro = `# Permissions and roles
 Generated from the code by ` + "`sallyport openapi --permissions`" + `; do not edit.
 
 A role is a list of permissions. Roles are given to the members of a team by role bindings, in the whole team or in one environment;
-[the guide to roles](../guides/roles.md) shows how. Rights are read for each request: what is taken away is gone with the next one. API
-keys have grants instead, and no operation of this page looks at a key's permissions.
+[the guide to roles](../guides/roles.md) shows how. API keys have grants instead of permissions. Permissions are read for each
+request, so a removed role has no effect from the next request on.
 
 A permission of the level ` + "`environment`" + ` holds in one environment where its role is given there, and in every one where it is given in the
 team. One of the level ` + "`team`" + ` holds only where its role is given in the team. Every member has those of the level ` + "`account`" + `, and no role

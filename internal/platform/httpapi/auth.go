@@ -178,6 +178,9 @@ func (a *API) identify(ctx context.Context, sent credentials, op Operation) (acc
 		p, err := a.cfg.Auth.APIKey(ctx, keys[0], ClientIP(ctx))
 		callFrom(ctx).keyID = p.ID
 		return p, err
+	case len(keys) == 1:
+		return access.Principal{}, apperr.New(apperr.CodeUnauthorized,
+			"This operation needs a user's access token; API keys cannot use it")
 	case len(tokens) == 1:
 		scheme, token, ok := strings.Cut(tokens[0], " ")
 		if !ok || !strings.EqualFold(scheme, "Bearer") {

@@ -201,3 +201,21 @@ func TestRefusedParametersAreBound(t *testing.T) {
 		require.Equal(rt, handled, checked)
 	})
 }
+
+// An API key on an operation of users alone gets the reason: the key is valid, and another would not help.
+func TestAPIKeyOnAnOperationOfUsers(t *testing.T) {
+	t.Parallel()
+	api := httpapi.New(httpapi.Config{Version: "0", Logger: slog.New(slog.DiscardHandler), Auth: auth{},
+		Clock: clock.System()})
+	httpapi.Register(api, httpapi.Operation{ID: "replace-range", Method: http.MethodPost, Path: "/ranges/{name}",
+		Status: http.StatusNoContent, Tag: "t", Summary: "s", Description: "d", Permission: access.ConnectionsWrite},
+		func(context.Context, *replaceInput) (*struct{}, error) { return nil, nil }) //nolint:nilnil // has no body
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, prefix+"/ranges/a", strings.NewReader("{}"))
+	r.Header.Set("API-Key", "key")
+	w := httptest.NewRecorder()
+	api.ServeHTTP(w, r)
+	require.Equal(t, http.StatusUnauthorized, w.Code)
+	e := envelopeOf(t, w).Error
+	require.Equal(t, apperr.CodeUnauthorized, e.Code)
+	require.Contains(t, e.Message, "API keys cannot use it")
+}

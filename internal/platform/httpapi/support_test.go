@@ -182,6 +182,7 @@ func violations(t *testing.T, w *httptest.ResponseRecorder) []string {
 type envelope struct {
 	Error struct {
 		Code    apperr.Code     `json:"code"`
+		Message string          `json:"message"`
 		Details []apperr.Detail `json:"details"`
 	} `json:"error"`
 }

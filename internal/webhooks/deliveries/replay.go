@@ -63,7 +63,7 @@ func (s *Service) Replay(ctx context.Context, p access.Principal, eventUUID stri
 			return errPayloadExpired()
 		}
 		if n == 0 {
-			return apperr.New(apperr.CodeNothingToReplay, "No delivery of the event has failed; force replays the others")
+			return errNothingToReplay(req.Force)
 		}
 		return audit.Record(ctx, tx, now, audit.Event{Team: p.Team, Environment: p.Environment, Actor: p,
 			Action: "webhook_event.replay", TargetType: "webhook_event", TargetID: eventUUID,
@@ -78,6 +78,14 @@ func (s *Service) Replay(ctx context.Context, p access.Principal, eventUUID stri
 	s.wake.Signal()
 	all, err = s.store.ByEvents(ctx, p.Environment, []string{eventUUID})
 	return all[eventUUID], err
+}
+
+func errNothingToReplay(force bool) error {
+	if force {
+		return apperr.New(apperr.CodeNothingToReplay,
+			"The event has no delivery that can be replayed; its subscriptions were deleted, or it matched none")
+	}
+	return apperr.New(apperr.CodeNothingToReplay, "No delivery of the event has failed; force replays the others")
 }
 
 // enabledTargets returns, for the selected deliveries whose subscription still exists, whether it is enabled. A

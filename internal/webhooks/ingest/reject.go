@@ -54,7 +54,7 @@ func (s *Service) rejectWebhook(ctx context.Context, in *connections.Inbound, r 
 		d := in.Verifier.Diagnose(ctx, req, refusal)
 		return rejections.Diagnosis{Code: string(d.Cause), Message: d.Message}
 	})
-	e := apperr.New(apperr.CodeSignatureInvalid, "The signature of the webhook does not verify")
+	e := apperr.New(apperr.CodeSignatureInvalid, "The webhook could not be verified")
 	switch refusal.Reason {
 	case verification.ReasonKeysUnavailable:
 		// The webhook could not be verified, so the provider must resend it.

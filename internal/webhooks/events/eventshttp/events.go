@@ -192,7 +192,8 @@ func (b *replayBody) Check(_ context.Context, v *apperr.Violations) {
 type replayBody struct {
 	// Replay only the deliveries to these subscriptions. Default: all subscriptions.
 	SubscriptionIDs []string `json:"subscription_ids,omitempty" minItems:"1" maxItems:"250" uniqueItems:"true" example:"[\"sub_06dyxk8z3pk6n5q1v7wc4t2m9r\"]"`
-	// Also replay deliveries that succeeded, wait for their first attempt, are held or were cancelled. Default `false`.
+	// Also replay deliveries that succeeded, wait for their first attempt or are held; held ones are sent when the
+	// subscription is enabled. Default `false`.
 	Force bool `json:"force,omitempty"`
 }
 

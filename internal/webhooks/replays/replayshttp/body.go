@@ -20,7 +20,8 @@ import (
 type creation struct {
 	// The events to replay.
 	Filter filter `json:"filter"`
-	// Also replay deliveries that succeeded, wait for their first attempt, are held or were cancelled. Default `false`.
+	// Also replay deliveries that succeeded, wait for their first attempt or are held; held ones are sent when the
+	// subscription is enabled. Default `false`.
 	Force patch.Optional[bool] `json:"force,omitempty"`
 	// The subscription to send the events to, instead of the subscriptions that they went to. An event without a delivery
 	// to it gets one if the subscription, as it is now, matches the event by scope, event types and filter. Default: the

@@ -15,12 +15,12 @@ import (
 type Writable struct {
 	// Forward only events from this provider configuration. Default `null`: any provider configuration.
 	ProviderConfigKey patch.Field[string] `json:"provider_config_key,omitempty" minLength:"1" example:"github"`
-	// Forward only events from this connection. Default `null`: any connection.
+	// Forward only events from connections with this id. Default `null`: any connection.
 	ConnectionID patch.Field[string] `json:"connection_id,omitempty" minLength:"1" example:"acme-production"`
 	// The secret that signs every attempt (Standard Webhooks): `whsec_` followed by the base64 of 24 to 64 bytes, or any
-	// other text of 16 to 256 bytes, which is used as it is. It is never returned. Default: generated at creation and
-	// returned in that response only. A new secret signs from the next attempt on. The secret that it replaces continues
-	// to sign alongside it; see `secret_grace_seconds`.
+	// other text of 16 to 256 bytes, which is used as it is. A secret that you send is never returned; a generated
+	// one is returned only in the response to its creation. Default: generated at creation. A new secret signs from the
+	// next attempt on. The secret that it replaces continues to sign alongside it; see `secret_grace_seconds`.
 	SigningSecret patch.Optional[secretbox.Secret] `json:"signing_secret,omitempty" writeOnly:"true" maxLength:"256"`
 	// A description for people, at most 1000 characters. Default: empty.
 	Description patch.Field[string] `json:"description,omitempty" maxLength:"1000"`
@@ -55,9 +55,10 @@ type creation struct {
 	// password, and must not point to this gateway. The operator can allow http and private addresses.
 	ForwardURL patch.Optional[string] `json:"forward_url" maxLength:"2048" example:"https://example.com/hooks"`
 	Writable
-	// Headers added to every attempt: at most 20, with values of at most 4096 visible ASCII characters. Values are not
-	// returned. Default `{}`. `Host`, `Content-*`, `User-Agent`, hop-by-hop headers and headers that the service sets are
-	// rejected, also if another character replaces a hyphen.
+	// Headers added to every attempt: at most 20, with values of at most 4096 visible ASCII characters. Only the last
+	// four characters of each value are shown, or `[redacted]` if it has fewer than 12. Default `{}`. `Host`, `Content-*`,
+	// `User-Agent`, hop-by-hop headers and headers that the service sets are rejected, also if another character replaces
+	// a hyphen.
 	Headers patch.Optional[map[string]string] `json:"headers,omitempty" writeOnly:"true" maxProperties:"20"`
 }
 

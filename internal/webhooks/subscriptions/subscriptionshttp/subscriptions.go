@@ -45,7 +45,8 @@ func Mount(api *httpapi.API, svc *subscriptions.Service) {
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "get-webhook-subscription", Method: http.MethodGet, Path: itemPath, Status: http.StatusOK,
 		Permission: access.SubscriptionsRead, Summary: "Get a webhook subscription",
-		Description: "Returns a subscription. Its signing secret and the values of its headers are never returned.",
+		Description: "Returns a subscription. Its signing secret is not returned. Only the last four characters of the " +
+			"value of each header are shown, or `[redacted]` if it has fewer than 12.",
 	}), h.get)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "update-webhook-subscription", Method: http.MethodPatch, Path: itemPath, Status: http.StatusOK,
