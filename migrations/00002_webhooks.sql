@@ -119,7 +119,7 @@ CREATE TABLE deliveries (
   PRIMARY KEY (event_uuid, subscription_id)
 );
 CREATE INDEX deliveries_by_subscription ON deliveries (subscription_id, event_uuid);
--- due_ms is the time of the next try, and for a delivery being sent the end of its lease.
+-- due_ms is the time of the next attempt, and for a delivery being sent the end of its lease.
 CREATE INDEX deliveries_due ON deliveries (due_ms) WHERE status IN ('pending', 'retry_wait', 'sending');
 CREATE INDEX deliveries_open ON deliveries (subscription_id, status, due_ms) WHERE status IN ('pending', 'retry_wait', 'held');
 

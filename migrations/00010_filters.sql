@@ -1,8 +1,8 @@
 -- +goose Up
--- What a subscription asks of events beyond their type: an expression; null asks for nothing.
+-- The filter of a subscription, an expression that an event must match beyond its type; null for none.
 ALTER TABLE webhook_subscriptions ADD COLUMN filter text;
 
--- The signing secrets that were replaced and still sign beside the new one, sealed; null where none does. retiring_until_ms is when
+-- The signing secrets that were replaced and still sign alongside the new one, sealed; null where none does. retiring_until_ms is when
 -- the last of them ends.
 ALTER TABLE webhook_subscriptions ADD COLUMN retiring_secrets bytea;
 ALTER TABLE webhook_subscriptions ADD COLUMN retiring_until_ms bigint;

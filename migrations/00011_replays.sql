@@ -2,7 +2,7 @@
 -- Bulk replays. What a job needs to go on stands in its row and changes with the deliveries that it starts, so that a crash
 -- leaves nothing half done. The job is about the events up to last_uuid that were received up to created_ms. Those up to
 -- place_uuid are done; of begun_uuid, where it is not empty, the deliveries up to the subscription begun_after are.
--- open_deliveries names what was started and whose first try has not ended. version changes with every change.
+-- open_deliveries names the started deliveries whose first attempt has not ended. version changes with every change.
 CREATE TABLE webhook_replays (
   id                 text PRIMARY KEY,
   environment_id     text NOT NULL REFERENCES environments (id),

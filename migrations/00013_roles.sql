@@ -11,7 +11,7 @@ CREATE TABLE roles (
   UNIQUE (team_id, name)
 );
 
--- Who has which role, in one environment or, without one, in the whole team. role is the name of a system role or the id of a
+-- Bindings of users to roles, in one environment or, without one, in the whole team. role is the name of a system role or the id of a
 -- row of roles. Rights are read from here; memberships.role is read by the previous release alone.
 CREATE TABLE role_bindings (
   id             text PRIMARY KEY,

@@ -1,5 +1,5 @@
 -- +goose Up
--- What opens the set-up of an installation that has no team: a code of each token given out. The rows go with the set-up.
+-- Tokens that open the set-up of an installation without a team: the HMAC of each. The set-up removes the rows.
 CREATE TABLE setup_tokens (
   token_mac  bytea PRIMARY KEY,
   created_ms bigint NOT NULL

@@ -1,5 +1,5 @@
 -- +goose Up
--- A user's authenticator app, in force once it is confirmed. last_step is the time step of the last code that was used: none up to
+-- A user's authenticator app, active once it is confirmed. last_step is the time step of the last code that was used: none up to
 -- it works again. failures counts wrong codes in a row.
 CREATE TABLE user_totp (
   user_id      text PRIMARY KEY REFERENCES users (id) ON DELETE CASCADE,

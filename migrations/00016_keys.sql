@@ -7,7 +7,7 @@ ALTER TABLE api_keys ADD COLUMN previous_mac bytea;
 ALTER TABLE api_keys ADD COLUMN previous_ends_ms bigint;
 -- The networks that requests with the key may come from, separated by spaces; null for all.
 ALTER TABLE api_keys ADD COLUMN source_cidrs text;
--- Raised with every change of the grants, so that who holds them compiled need not read them again.
+-- Raised with every change of the grants, so that a cache of compiled grants knows when to read them again.
 ALTER TABLE api_keys ADD COLUMN grants_version bigint NOT NULL DEFAULT 0;
 -- The last use that was written down; null for none.
 ALTER TABLE api_keys ADD COLUMN last_used_ms bigint;
@@ -19,8 +19,8 @@ ALTER TABLE api_keys ADD COLUMN last_used_route text;
 ALTER TABLE api_key_grants ADD COLUMN connections text;
 ALTER TABLE api_key_grants ADD COLUMN not_after_ms bigint;
 
--- How many requests with a key ended how, by the hour and the route that they needed. What is left of a deleted key goes when its
--- time is over, so that deleting it is short.
+-- Counts of requests with a key by outcome, hour and route. The rows of a deleted key stay until they expire, so that the
+-- deletion is short.
 CREATE TABLE api_key_usage (
   api_key_id     text NOT NULL,
   hour_ms        bigint NOT NULL,
@@ -31,7 +31,7 @@ CREATE TABLE api_key_usage (
 );
 CREATE INDEX api_key_usage_by_hour ON api_key_usage (hour_ms);
 
--- The connections to which whoever made the job was bounded, as JSON; empty for all. The job is bounded to them, too.
+-- The connections to which the job's creator was limited, as JSON; empty for all. The job is limited to them, too.
 ALTER TABLE webhook_replays ADD COLUMN bound text NOT NULL DEFAULT '';
 
 -- +goose Down

@@ -19,7 +19,7 @@ CREATE TABLE sso_providers (
 );
 CREATE INDEX sso_providers_by_team ON sso_providers (team_id, id);
 
--- Sign-ins that are under way: hashes of the state that goes through the identity provider and of the secret that stays in the
+-- Sign-ins in progress: hashes of the state that goes through the identity provider and of the secret that stays in the
 -- browser. A row goes with its use.
 CREATE TABLE sso_sign_ins (
   state_hash   bytea PRIMARY KEY,
@@ -31,7 +31,7 @@ CREATE TABLE sso_sign_ins (
 CREATE INDEX sso_sign_ins_by_expiry ON sso_sign_ins (expires_ms);
 CREATE INDEX sso_sign_ins_by_provider ON sso_sign_ins (provider_id);
 
--- Who a user is at an issuer.
+-- A user's identity at an issuer.
 CREATE TABLE user_identities (
   issuer     text NOT NULL,
   subject    text NOT NULL,

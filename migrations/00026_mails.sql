@@ -1,6 +1,6 @@
 -- +goose Up
 -- Mails that wait to be sent. message is sealed: it holds the recipient and, mostly, a token. A row goes when its mail was sent,
--- refused for good, or is of no use any more.
+-- refused permanently, or is no longer needed.
 CREATE TABLE mails (
   id         text PRIMARY KEY,
   kind       text NOT NULL,

@@ -1,13 +1,13 @@
 -- +goose Up
--- Somebody asks for a link to reset a password. Whether there is an account is found out afterwards, when nobody waits for the
--- answer. request is sealed, because what strangers type may be a password in the wrong field.
+-- Requests for a link to reset a password. A job looks for the account afterwards, so that the response reveals nothing.
+-- request is sealed, because what strangers type may be a password in the wrong field.
 CREATE TABLE password_reset_requests (
   id         text PRIMARY KEY,
   request    bytea NOT NULL,
   created_ms bigint NOT NULL
 );
 
--- What resets a password, once: a code of each token sent.
+-- Tokens that reset a password, once: the HMAC of each.
 CREATE TABLE password_resets (
   token_mac  bytea PRIMARY KEY,
   user_id    text NOT NULL REFERENCES users (id),

@@ -1,5 +1,5 @@
 -- +goose Up
--- Somebody is asked into the team. token_mac is a code of the newest link, null once nobody can take it any more. Rows go some
+-- Invitations into the team. token_mac is the HMAC of the newest link, null once it no longer works. Rows are removed some
 -- time after their expiry.
 CREATE TABLE invitations (
   id             text PRIMARY KEY,

@@ -13,7 +13,7 @@ import (
 
 // Owners can sign in with what was read from standard input, at a server that was running all along; a reset replaces
 // the password and refuses the old one.
-func TestAdminBesideServer(t *testing.T) {
+func TestAdminNextToServer(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
 		in.do(t, "keyset", "create")
@@ -83,7 +83,7 @@ func TestAdminBesideServer(t *testing.T) {
 
 // A key for access tokens is replaced while a server is running. The server publishes the new one within seconds and
 // keeps existing sign-ins.
-func TestRotateSigningKeyBesideServer(t *testing.T) {
+func TestRotateSigningKeyNextToServer(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
 		in.setUp(t)

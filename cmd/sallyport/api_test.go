@@ -145,7 +145,7 @@ func TestResponsesDoNotControlTheTerminal(t *testing.T) {
 }
 
 // Next to a server in development mode commands need neither address nor key, for any port.
-func TestBesideDevelopmentMode(t *testing.T) {
+func TestCommandsNextToDevelopmentMode(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
 		in.serve(t, clock.System(), "--dev")

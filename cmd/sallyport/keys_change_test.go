@@ -14,7 +14,7 @@ import (
 
 // The life of a key while a server runs: every change made on the command line soon applies there, the old secret of a
 // rotated key works until its overlap ends, and a text can be identified without showing it to others.
-func TestKeyLifeBesideServer(t *testing.T) {
+func TestKeyLifeNextToServer(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
 		in.setUp(t)

@@ -15,7 +15,7 @@ import (
 
 // A key made while a server runs works there immediately, opens only what it was made for, and is refused once revoked.
 // Its text is printed when it is made, alone on standard output, and never again.
-func TestKeysBesideServer(t *testing.T) {
+func TestKeysNextToServer(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
 		in.setUp(t)

@@ -217,7 +217,7 @@ func (in installation) keys(t *testing.T) []secretbox.KeyInfo {
 // A rotation next to a running server loses nothing: values that the server seals before it has read the new key are
 // encrypted again too, deliveries still verify, forwards are still signed with the subscriptions' secrets, and API keys
 // still work, there and in a server that starts afterwards. No row needs the old key any more.
-func TestRotateBesideServer(t *testing.T) {
+func TestRotateNextToServer(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
 		in.setUp(t)

@@ -37,7 +37,7 @@ func TestTerminate(t *testing.T) {
 
 // A receiver that does not respond cannot keep the server from ending in time: the attempts in progress are cut off,
 // and their leases are released all the same.
-func TestTerminateBesideHangingReceiver(t *testing.T) {
+func TestTerminateWithHangingReceiver(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)
 	testkit.NeedLong(t)

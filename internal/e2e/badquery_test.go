@@ -103,7 +103,7 @@ func TestBadQueries(t *testing.T) {
 
 // A parameter given more than once, without a value or a thousand times is refused or taken, and never an error of the
 // server.
-func TestRepeatedParameters(t *testing.T) {
+func TestDuplicateParameters(t *testing.T) {
 	t.Parallel()
 	eachPopulated(t, func(w *world, f fixtures) {
 		given := 0

@@ -82,7 +82,7 @@ func TestUnsignedIDTakesNoSignedOne(t *testing.T) {
 }
 
 // Fifty at the same time are one event too, whether their key is an id or the body: no two of them find it absent.
-func TestManyAtOnceAreOneEvent(t *testing.T) {
+func TestSimultaneousDuplicatesAreOneEvent(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		sink := newReceiver(w.t, status(200))

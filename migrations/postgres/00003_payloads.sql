@@ -1,5 +1,5 @@
 -- +goose Up
--- An event's row is updated soon after it was written. Room in its page keeps the new version beside the old one.
+-- An event's row is updated soon after it was written. Room in its page keeps the new version next to the old one.
 ALTER TABLE webhook_events SET (fillfactor = 60);
 
 -- Partitioned by day, so that ending a payload's life is dropping a table. The default partition takes what arrives

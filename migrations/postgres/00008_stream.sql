@@ -1,6 +1,6 @@
 -- +goose Up
--- One row for each transaction and environment whose events it stored or changed: what readers of the live stream are told
--- of. Rows become visible out of the order of their ordinals, so a row has no position until one transaction at a time,
+-- One row for each transaction and environment whose events it stored or changed, for readers of the live
+-- stream. Rows become visible out of the order of their ordinals, so a row has no position until one transaction at a time,
 -- after the row's own commit, gives it the next one. The newest row of an environment always stays, so no position is
 -- given twice.
 CREATE TABLE webhook_event_log (
@@ -15,7 +15,7 @@ CREATE INDEX webhook_event_log_without_position ON webhook_event_log (ordinal) W
 CREATE UNIQUE INDEX webhook_event_log_by_position ON webhook_event_log (position) WHERE position IS NOT NULL;
 CREATE INDEX webhook_event_log_by_environment ON webhook_event_log (environment_id, position) WHERE position IS NOT NULL;
 
--- A ticket opens one stream, once: its row is deleted by whoever uses it.
+-- A ticket opens one stream, once: its use deletes the row.
 CREATE TABLE webhook_stream_tickets (
   ticket_hash    bytea PRIMARY KEY,
   environment_id text NOT NULL REFERENCES environments (id),

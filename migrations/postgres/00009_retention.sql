@@ -6,15 +6,15 @@ ALTER TABLE environments ADD COLUMN event_retention_days bigint;
 -- When the payload was removed on request.
 ALTER TABLE webhook_events ADD COLUMN expunged_ms bigint;
 
--- The payloads of an environment's events that were received up to gone_ms are gone, or going, whatever its setting says
--- later. swept_uuid is the last event, in the order of the list, whose payload was deleted.
+-- The payloads of an environment's events that were received up to gone_ms are gone, or going, regardless of later
+-- settings. swept_uuid is the last event, in the order of the list, whose payload was deleted.
 CREATE TABLE webhook_payload_horizons (
   environment_id text PRIMARY KEY,
   gone_ms        bigint NOT NULL,
   swept_uuid     text NOT NULL
 );
 
--- text_pattern_ops serves both equality and prefixes, whatever the database's collation.
+-- text_pattern_ops serves both equality and prefixes, for any collation of the database.
 CREATE INDEX webhook_events_by_type ON webhook_events (environment_id, event_type text_pattern_ops, event_uuid);
 CREATE INDEX webhook_events_by_original ON webhook_events (environment_id, duplicate_of, event_uuid) WHERE duplicate_of IS NOT NULL;
 

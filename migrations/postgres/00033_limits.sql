@@ -1,6 +1,6 @@
 -- +goose Up
--- What rate limits several nodes share. Nothing of it is worth a place in the write-ahead log: after a crash of the database
--- every limit begins anew. tat_ns is the theoretical arrival time of GCRA, in nanoseconds since 1970.
+-- The state of rate limits that several nodes share. It is not in the write-ahead log: after a crash of the database every
+-- limit starts again. tat_ns is the theoretical arrival time of GCRA, in nanoseconds since 1970.
 CREATE UNLOGGED TABLE rate_limit_buckets (
   id     text PRIMARY KEY,
   tat_ns bigint NOT NULL

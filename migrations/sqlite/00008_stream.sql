@@ -1,6 +1,6 @@
 -- +goose Up
--- One row for each transaction and environment whose events it stored or changed: what readers of the live stream are told
--- of. There is one writer, so positions are in the order of the commits. The newest row of an environment always stays, so
+-- One row for each transaction and environment whose events it stored or changed, for readers of the live
+-- stream. There is one writer, so positions are in the order of the commits. The newest row of an environment always stays, so
 -- no position is given twice.
 CREATE TABLE webhook_event_log (
   position       INTEGER PRIMARY KEY,
@@ -11,7 +11,7 @@ CREATE TABLE webhook_event_log (
 );
 CREATE INDEX webhook_event_log_by_environment ON webhook_event_log (environment_id, position);
 
--- A ticket opens one stream, once: its row is deleted by whoever uses it.
+-- A ticket opens one stream, once: its use deletes the row.
 CREATE TABLE webhook_stream_tickets (
   ticket_hash    blob PRIMARY KEY,
   environment_id text NOT NULL REFERENCES environments (id),

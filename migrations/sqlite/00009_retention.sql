@@ -6,8 +6,8 @@ ALTER TABLE environments ADD COLUMN event_retention_days bigint;
 -- When the payload was removed on request.
 ALTER TABLE webhook_events ADD COLUMN expunged_ms bigint;
 
--- The payloads of an environment's events that were received up to gone_ms are gone, or going, whatever its setting says
--- later. swept_uuid is the last event, in the order of the list, whose payload was deleted.
+-- The payloads of an environment's events that were received up to gone_ms are gone, or going, regardless of later
+-- settings. swept_uuid is the last event, in the order of the list, whose payload was deleted.
 CREATE TABLE webhook_payload_horizons (
   environment_id text PRIMARY KEY,
   gone_ms        bigint NOT NULL,

@@ -163,7 +163,7 @@ func TestJWKSOutlivesTheStore(t *testing.T) {
 
 // A request that has timed out does not wait for a reading of the keys that hangs, and one that can use the last
 // reading starts no other.
-func TestSigningKeysHoldNobodyUp(t *testing.T) {
+func TestSigningKeysNeverBlock(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
 		f.Owner(t)

@@ -110,7 +110,7 @@ func TestKeyPartsCannotBeExchanged(t *testing.T) {
 
 // A revoked or deleted key is refused from the next request on by the process that did it, by every other once what
 // that has read is no longer fresh, and stays refused.
-func TestRevocationIsInForceAtOnce(t *testing.T) {
+func TestRevocationAppliesImmediately(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
 		actor, p := f.Owner(t)
@@ -241,7 +241,7 @@ func TestForeignTeam(t *testing.T) {
 				_, _, err := f.Keys.CreateKey(t.Context(), actor, apikeys.NewKey{Name: "x", Environment: env})
 				return err
 			},
-			"create in what is no environment": func() error {
+			"create in an invalid environment": func() error {
 				_, _, err := f.Keys.CreateKey(t.Context(), actor, apikeys.NewKey{Name: "x", Environment: "env_\x00"})
 				return err
 			},
@@ -249,7 +249,7 @@ func TestForeignTeam(t *testing.T) {
 			"get":    func() error { _, err := f.Keys.GetKey(t.Context(), actor, k.ID); return err },
 			"revoke": func() error { _, err := f.Keys.RevokeKey(t.Context(), actor, k.ID); return err },
 			"delete": func() error { return f.Keys.DeleteKey(t.Context(), actor, k.ID) },
-			"get what is no key": func() error {
+			"get an invalid key id": func() error {
 				_, err := f.Keys.GetKey(t.Context(), actor, "key_\x00")
 				return err
 			},

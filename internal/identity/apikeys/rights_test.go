@@ -29,7 +29,7 @@ func holding(t *testing.T, f identitytest.World, owner access.Principal, name st
 // A key gives no one rights that they do not have: not by creating it, by a grant, by removing a deny, by getting the
 // secret of a stronger key, or by letting one work again, for longer or from elsewhere. They may always reduce a key's
 // rights.
-func TestNobodyGivesMoreByAKey(t *testing.T) {
+func TestKeyGrantsNoMoreThanItsCreatorHolds(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
 		owner, p := f.Owner(t)

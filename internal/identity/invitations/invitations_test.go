@@ -244,7 +244,7 @@ func TestInvitationGivesWhatItsMakerHolds(t *testing.T) {
 
 // A link is no way into an existing account. A member cannot be invited, and a person who has become a member since
 // keeps their password. A former member comes back with the rights of the invitation, and with their authenticator app.
-func TestInvitationTakesOverNobody(t *testing.T) {
+func TestInvitationTakesOverNoAccount(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
 		ctx := t.Context()

@@ -71,7 +71,7 @@ func TestServersThatWillNotDo(t *testing.T) {
 		"no STARTTLS": {server: func(p *peer) Server {
 			return Server{Encryption: StartTLS, User: "sallyport", Password: "open sesame"}
 		}, peer: func(p *peer) { p.password = "open sesame" }},
-		"a certificate of nobody's": {server: func(*peer) Server {
+		"an unknown certificate": {server: func(*peer) Server {
 			return Server{Encryption: StartTLS, Roots: x509.NewCertPool()}
 		}, tls: true},
 		"implicit TLS without": {server: func(p *peer) Server { return Server{Encryption: ImplicitTLS, Roots: p.roots} }},

@@ -70,7 +70,7 @@ func TestRolesThatEndGiveNothingThatLasts(t *testing.T) {
 					Role: access.Admin})
 				return err
 			},
-			"to who was disabled": func() error {
+			"to a disabled member": func() error {
 				_, err := f.Members.SetMemberDisabled(ctx, mallory, friend.ID, false)
 				return err
 			},

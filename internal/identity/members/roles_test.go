@@ -25,7 +25,7 @@ func wants(t *testing.T, code apperr.Code, err error, what string) {
 
 // Attacks on rights: no one gets or gives more through a role, a change of one, or a binding, nor through rights that
 // they had when the request was let in. Only an owner changes an owner. Nothing is written on the way.
-func TestNobodyGivesMoreThanTheyHold(t *testing.T) {
+func TestGrantsNoMoreThanHeld(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
 		ctx := t.Context()
@@ -72,7 +72,7 @@ func TestNobodyGivesMoreThanTheyHold(t *testing.T) {
 					members.NewRole{Name: "x", Permissions: []access.Permission{access.OwnersWrite}})
 				return err
 			},
-			"what others call": func() error {
+			"a name in use": func() error {
 				return f.Store.DB.Tx(ctx, func(tx *sql.Tx) error {
 					return f.Members.CheckHeld(ctx, tx, mallory, env, access.EventsRead, access.APIKeysWrite)
 				})

@@ -18,7 +18,7 @@ import (
 )
 
 // No response reveals whether an address has an account.
-func TestLoginAnswersAlike(t *testing.T) {
+func TestLoginRevealsNoAccount(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
 		_, p := f.Owner(t)

@@ -56,7 +56,7 @@ func TestReset(t *testing.T) {
 
 // Asking for a link does the same for an address with an account as for one without: the same response, no Argon2, the
 // same rows. Only the mailbox shows that there is an account.
-func TestResetTellsNobody(t *testing.T) {
+func TestResetRevealsNoAccount(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
 		p := f.Post()

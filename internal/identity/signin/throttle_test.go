@@ -148,7 +148,7 @@ func TestBackoffSparesSuccesses(t *testing.T) {
 
 // A stranger who guesses without pause cannot keep a user out of an address that they have signed in from: it has a
 // count of its own, which is as strict.
-func TestBackoffLocksNobodyOut(t *testing.T) {
+func TestBackoffLocksNoOneOut(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
 		f.Owner(t)

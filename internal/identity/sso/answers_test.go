@@ -19,7 +19,7 @@ import (
 
 // A response of a provider works once, in the browser that asked for it, from the provider that was asked, within ten
 // minutes. A code of another sign-in is worthless.
-func TestStolenAnswers(t *testing.T) {
+func TestStolenResponses(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
 		p, other := f.provider(t), f.provider(t)
@@ -79,7 +79,7 @@ func TestStolenAnswers(t *testing.T) {
 }
 
 // Of many requests that bring one response at the same time, on several nodes, one signs in.
-func TestAnswersWorkOnce(t *testing.T) {
+func TestResponsesWorkOnce(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
 		p := f.provider(t)
@@ -112,7 +112,7 @@ func TestAnswersWorkOnce(t *testing.T) {
 
 // Made-up responses of providers are refused while the database has a writer: they wait for none, and so keep no one
 // waiting.
-func TestMadeUpAnswersTakeNoWriter(t *testing.T) {
+func TestMadeUpResponsesTakeNoWriter(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
 		p := f.provider(t)

@@ -159,9 +159,9 @@ func TestForgedTokens(t *testing.T) {
 			"an address of another domain":   {claim("email", "grace@elsewhere.test"), "no domain"},
 			"a domain that ends alike":       {claim("email", "grace@notexample.test"), "no domain"},
 			"a subdomain":                    {claim("email", "grace@sub.example.test"), "no domain"},
-			"groups that are no list":        {claim("groups", map[string]any{"a": "b"}), "groups"},
+			"groups that are not a list":     {claim("groups", map[string]any{"a": "b"}), "groups"},
 			"too many groups":                {claim("groups", make([]string, 1001)), "groups"},
-			"userinfo about somebody else": {func(b *testkit.Behaviour) {
+			"userinfo about another person": {func(b *testkit.Behaviour) {
 				without("email")(b)
 				b.Claims = func(c map[string]any) { c["sub"] = "person-2"; delete(c, "groups") }
 			}, "another user"},

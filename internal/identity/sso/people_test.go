@@ -30,7 +30,7 @@ func engineer(groups ...string) map[string]any {
 
 // The groups that a person is in when they sign in decide which roles the provider gives them: a group that is
 // gone takes its role along, in sessions that there are too, and what people gave stays.
-func TestGroupsBecomeRoles(t *testing.T) {
+func TestGroupsGiveRoles(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
 		environments, err := f.identity.Team.Environments(t.Context(), access.System("test"))
@@ -90,7 +90,7 @@ func (f fixture) bind(t *testing.T, user string, role access.Role) {
 
 // Only people whom the provider's settings permit get in, and only into their own account. Issuer and subject identify
 // a person. An address opens the account of a user only where an owner has permitted it, and once.
-func TestWhoMayComeIn(t *testing.T) {
+func TestPermittedSignIns(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
 		ada := maps.Clone(engineer("engineering"))
@@ -149,7 +149,7 @@ func TestWhoMayComeIn(t *testing.T) {
 }
 
 // A person who signs in for the first time in many windows at the same time becomes one user.
-func TestFirstSignInsAtOnce(t *testing.T) {
+func TestSimultaneousFirstSignIns(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
 		p := f.provider(t)

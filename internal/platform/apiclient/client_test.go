@@ -165,7 +165,7 @@ func TestEach(t *testing.T) {
 
 // A server that does not respond is named, with the cause and without the key. A hanging one costs no more than the
 // timeout.
-func TestNoAnswer(t *testing.T) {
+func TestNoResponse(t *testing.T) {
 	t.Parallel()
 	c, err := apiclient.New(apiclient.Options{Server: "http://127.0.0.1:1", Key: "sp_hidden"})
 	require.NoError(t, err)

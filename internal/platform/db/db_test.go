@@ -87,7 +87,7 @@ func TestErrorsAreClassified(t *testing.T) {
 }
 
 // A long write-ahead log is copied and restarted, so that it cannot grow without end, and nothing in it is lost.
-func TestCheckpointStartsTheLogAnew(t *testing.T) {
+func TestCheckpointRestartsTheLog(t *testing.T) {
 	t.Parallel()
 	d, err := db.Open(t.Context(), "", t.TempDir())
 	require.NoError(t, err)

@@ -221,7 +221,7 @@ func TestHostileTLS(t *testing.T) {
 }
 
 // A peer that hangs up without reading is a reset, whether the request was written before it was noticed or not.
-func TestPeerThatHangsUpAtOnce(t *testing.T) {
+func TestPeerThatHangsUpImmediately(t *testing.T) {
 	t.Parallel()
 	client := newClient(t, dev(), Options{})
 	_, err := client.Do(t.Context(), post(target(t, client, "http://"+peer(t, func(net.Conn) {})+"/"), long))

@@ -82,7 +82,7 @@ func TestQueries(t *testing.T) {
 
 // An operation without a body refuses one that says something, with the validation errors of the query, instead of
 // ignoring it. An empty body in any common form passes.
-func TestBodiesThatNobodyReads(t *testing.T) {
+func TestUnreadBodies(t *testing.T) {
 	t.Parallel()
 	calls := 0
 	s := newServer(t, func(context.Context) error { calls++; return nil })
@@ -100,7 +100,7 @@ func TestBodiesThatNobodyReads(t *testing.T) {
 }
 
 // No cache keeps a response of an operation, which would not know that API-Key is a credential.
-func TestAnswersAreNotCached(t *testing.T) {
+func TestResponsesAreNotCached(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, func(context.Context) error { return nil })
 	for _, w := range []*httptest.ResponseRecorder{

@@ -17,7 +17,7 @@ import (
 )
 
 // A request that is sent again gets the first response, on every process, for a day and no longer.
-func TestAnswerIsGivenAgain(t *testing.T) {
+func TestResponseIsReturnedAgain(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		run := w.begin(request())
@@ -112,7 +112,7 @@ func TestDeadProcessFreesTheKey(t *testing.T) {
 
 // Between the commit and the storing of the response a process may die, or fail: the effect never happens again, and
 // the response to the duplicate says so instead.
-func TestLostAnswerIsNotRepeated(t *testing.T) {
+func TestLostResponseIsNotReplayed(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		killed := w.begin(request())
@@ -153,7 +153,7 @@ func TestOnlyCommitsCount(t *testing.T) {
 
 // Of many equal requests at the same time, on two processes, one is carried out. The others learn that it is in
 // progress, or get its response.
-func TestManyAtOnceAreOne(t *testing.T) {
+func TestSimultaneousRequestsAreOne(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		const requests = 40
@@ -186,7 +186,7 @@ func TestManyAtOnceAreOne(t *testing.T) {
 }
 
 // Neither key, request nor response can be read from the table, and a rotation of the keyset takes the responses along.
-func TestAnswersAreSealed(t *testing.T) {
+func TestResponsesAreSealed(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		run := w.begin(request())

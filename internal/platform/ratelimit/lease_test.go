@@ -136,7 +136,7 @@ func TestLimitHoldsForAllNodes(t *testing.T) {
 }
 
 // A client within its limit is never refused, on any node.
-func TestNobodyWithinTheLimitIsRefused(t *testing.T) {
+func TestNoRequestWithinTheLimitIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newService(t, 4)
 	for i := range 300 {
@@ -199,7 +199,7 @@ func TestLimitWithoutDatabase(t *testing.T) {
 }
 
 // Two nodes that use many buckets at the same time do not block each other.
-func TestManyBucketsAtOnce(t *testing.T) {
+func TestManySimultaneousBuckets(t *testing.T) {
 	t.Parallel()
 	s := newService(t, 3)
 	limit := ratelimit.Limit{PerSecond: 1, Burst: 20}

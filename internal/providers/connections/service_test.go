@@ -21,7 +21,7 @@ import (
 
 // A caller gets every validation error of a request in one response, each at its place with its rule, and nothing is
 // stored.
-func TestEveryViolationInOneAnswer(t *testing.T) {
+func TestEveryViolationInOneResponse(t *testing.T) {
 	t.Parallel()
 	none := connections.Change{}
 	standard := func(ch connections.Change) connections.NewConnection {

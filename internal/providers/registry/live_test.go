@@ -384,7 +384,7 @@ func TestLiveFollowsRenamesAndLinks(t *testing.T) {
 }
 
 // The log says after the start which connections have no definition, and which do not fit the operator's.
-func TestLiveSaysWhatConnectionsLack(t *testing.T) {
+func TestLiveReportsMissingSettings(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "acme.yaml", named("acme", "One"))
 	s.asked.used, s.asked.unfit["One"] = []string{"acme", "gone", "shipped"}, 2

@@ -72,7 +72,7 @@ func TestXChallenge(t *testing.T) {
 }
 
 // No response to a challenge is the signature of an event, for any challenge of a stranger.
-func TestXAnswersSignNothing(t *testing.T) {
+func TestXResponsesSignNothing(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "x", nil, xSecret)
 	rapid.Check(t, func(rt *rapid.T) {

@@ -68,7 +68,7 @@ func TestZoomValidation(t *testing.T) {
 }
 
 // No response to a validation is the signature of an event, even for a caller that could have any validation signed.
-func TestZoomAnswersSignNothing(t *testing.T) {
+func TestZoomResponsesSignNothing(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "zoom", nil, zoomSecret)
 	rapid.Check(t, func(rt *rapid.T) {

@@ -336,7 +336,7 @@ func TestCompileRefusesHandshakes(t *testing.T) {
 		"hmac of a plain hash": {func(h *verification.Handshake, d *verification.Declaration) {
 			d.Proof, h.Respond.Body = keyedHash("{secret}{body}"), "${hmac_hex(query:a)}"
 		}, []string{"handshake[0].respond.body coherent"}},
-		"hmac beside a token": {func(h *verification.Handshake, d *verification.Declaration) {
+		"hmac with a token": {func(h *verification.Handshake, d *verification.Declaration) {
 			d.Proof, h.Respond.Body = verification.Proof{AnyOf: []verification.Proof{d.Proof, token("header:a").Proof}},
 				"${hmac_hex(query:a)}"
 		}, []string{"handshake[0].respond.body coherent"}},

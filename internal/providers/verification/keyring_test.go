@@ -185,7 +185,7 @@ func TestKeyringSingleFlight(t *testing.T) {
 
 // An response with keys is bounded and read strictly: too large, too many, or without a usable key, it counts
 // as none.
-func TestKeyringAnswers(t *testing.T) {
+func TestKeyringResponses(t *testing.T) {
 	t.Parallel()
 	good := jwks(t, "k1")
 	body, err := good(verification.KeyRequest{})
@@ -367,7 +367,7 @@ func TestCompileRefusesKeys(t *testing.T) {
 			k.CertURL.PathSuffix = ""
 		}, []string{"keys.cert_url.path_suffix format"}},
 		"no roots": {certified(""), func(*verification.Keys) {}, []string{"keys.cert_url.roots enum"}},
-		"name of nobody": {certified("none"), func(k *verification.Keys) {
+		"unknown name": {certified("none"), func(k *verification.Keys) {
 			k.CertURL.DNSName = "a"
 		}, []string{"keys.cert_url.dns_name coherent"}},
 		"no key in it": {byKid(), func(k *verification.Keys) { k.ByKid.Key = "" }, []string{"keys.by_kid.key format"}},

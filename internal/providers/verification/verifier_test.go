@@ -136,7 +136,7 @@ func TestVerifyRotation(t *testing.T) {
 }
 
 // A right signature counts in any place of the list, next to any others.
-func TestVerifyGarbageBesideSignatures(t *testing.T) {
+func TestVerifyGarbageAmongSignatures(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, listed(), testKey)
 	r := signedList("msg_1", stamp(0), "{}")
@@ -328,7 +328,7 @@ func TestPrecheck(t *testing.T) {
 }
 
 // No refusal quotes a secret, a right signature or anything that the sender wrote.
-func TestRefusalsTellNothing(t *testing.T) {
+func TestRefusalsRevealNothing(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, listed(), testKey)
 	ts := stamp(0)

@@ -17,7 +17,7 @@ import (
 
 // Each death of a delivery emits an event. Its success emits one if and only if it has died since the last one,
 // regardless of how many attempts and replays lie between.
-func TestWhatIsToldOfADelivery(t *testing.T) {
+func TestEventsOfADelivery(t *testing.T) {
 	t.Parallel()
 	now, waits := testTime(), []time.Duration{time.Second}
 	half := 0.5

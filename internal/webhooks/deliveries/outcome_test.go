@@ -227,7 +227,7 @@ func TestHeldAfterAFailure(t *testing.T) {
 
 // A delivery that died without a recorded attempt counts as attempted, also when it is replayed: its event does not go
 // back to received.
-func TestGivenUpCountsAsTried(t *testing.T) {
+func TestDeadCountsAsAttempted(t *testing.T) {
 	t.Parallel()
 	require.EqualValues(t, 1, loseWorker(Delivery{}).counters().Attempted)
 	require.EqualValues(t, 1, loseWorker(Delivery{}).replayed(testTime(), true).counters().Attempted)

@@ -145,7 +145,7 @@ func TestStoredHeaders(t *testing.T) {
 
 // While a replaced secret signs alongside the new one, a receiver with either verifies, and the new signature comes
 // first. When the replaced one expires, there is one signature again.
-func TestReplacedSecretsSignBeside(t *testing.T) {
+func TestReplacedSecretsSignAlongside(t *testing.T) {
 	t.Parallel()
 	e, d, target := forwarded()
 	older, old := []byte("older456789abcdef01234567"), []byte("old23456789abcdef01234567")

@@ -127,7 +127,7 @@ func TestStats(t *testing.T) {
 
 // A replay that succeeds says nothing of how long a delivery takes; a lost lease's try is counted as superseded, and no
 // outcome that is stored twice is counted twice.
-func TestStatsOfOddTries(t *testing.T) {
+func TestStatsOfUnusualAttempts(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		w := newWorld(t, store)

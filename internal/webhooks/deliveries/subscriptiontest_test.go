@@ -62,7 +62,7 @@ func TestBoundsOfTests(t *testing.T) {
 }
 
 // An event that goes to no subscription is explained so, for any patterns of the subscription.
-func TestExplainWhatGoesToNobody(t *testing.T) {
+func TestExplainEventsWithoutDelivery(t *testing.T) {
 	t.Parallel()
 	sub := subscriptions.Subscription{EventTypes: []string{"*"}}
 	other := id.NewUUID()

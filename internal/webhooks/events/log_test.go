@@ -40,7 +40,7 @@ func logged(ctx context.Context, t require.TestingT, d *db.DB, env id.Environmen
 
 // The log is written with the change: one record for a transaction and environment, which names the received events,
 // then the attempts, then the events that changed.
-func TestLogTellsWhatChanged(t *testing.T) {
+func TestLogNamesChanges(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		s := events.NewLogStore(store.DB)

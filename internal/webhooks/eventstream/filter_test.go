@@ -178,7 +178,7 @@ func TestFilterKnowsEveryField(t *testing.T) {
 }
 
 // The filter applies to attempts themselves: a reader of one subscription does not see the attempts of another.
-func TestFilterAsksTries(t *testing.T) {
+func TestFilterOfAttempts(t *testing.T) {
 	t.Parallel()
 	failed := &deliveries.Attempt{SubscriptionID: "sub_1", HTTPStatus: new(503), ErrorCode: new("unexpected_status")}
 	silent := &deliveries.Attempt{SubscriptionID: "sub_1", ErrorCode: new("timeout")}

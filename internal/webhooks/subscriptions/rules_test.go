@@ -167,7 +167,7 @@ func TestRules(t *testing.T) {
 }
 
 // All validation errors of a request are reported together, from all rules, and none contains a value.
-func TestAllViolationsAtOnce(t *testing.T) {
+func TestAllViolationsTogether(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		w := newWorld(t, store)

@@ -80,7 +80,7 @@ func TestExportEndsWithTheRight(t *testing.T) {
 				exportChunk},
 			"the right is taken": {identities{now: elsewhere}, apperr.CodeForbidden, exportChunk},
 			"everything stays":   {identities{now: allowed}, "", 2*exportChunk + 1},
-			"nobody can tell":    {identities{err: context.Canceled}, "", exportChunk},
+			"unknown":            {identities{err: context.Canceled}, "", exportChunk},
 		} {
 			who := &identities{now: allowed}
 			h := &handlers{store: events, principals: who}

@@ -72,7 +72,7 @@ func TestLogin(t *testing.T) {
 }
 
 // The response to every invalid credential is the same to the byte.
-func TestUnauthorizedIsOneAnswer(t *testing.T) {
+func TestUnauthorizedIsOneResponse(t *testing.T) {
 	t.Parallel()
 	identitytest.Served(t, func(t *testing.T, s *identitytest.Server) {
 		missing := s.Do(http.MethodGet, "/team/me", nil, nil)

@@ -54,7 +54,7 @@ func post(t *testing.T, api *httpapi.API, from string) int {
 
 // A sender that keeps sending invalid requests has to wait: also one that sends only half a body, or none for a long
 // time. The service's own failures do not count against the sender.
-func TestWhatCountsAsRefusal(t *testing.T) {
+func TestCountedRefusals(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		err     error
@@ -111,7 +111,7 @@ func TestRequestIsHandedOver(t *testing.T) {
 }
 
 // The response that a provider expects is that of its definition. Only Discord's has a content type and an empty body.
-func TestAnswersOnTheWire(t *testing.T) {
+func TestResponsesOnTheWire(t *testing.T) {
 	t.Parallel()
 	r := &receiver{}
 	server := httptest.NewServer(newAPI(r))
