@@ -26,7 +26,7 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// sample is a delivery of one provider: what it signs, and how the signature is sent.
+// sample is a delivery of one provider: the signed content, and how the signature is sent.
 type sample struct {
 	slug, secret string
 	header       http.Header
@@ -99,7 +99,7 @@ func bodies() map[string]string {
 }
 
 // BenchmarkVerification measures one delivery as the ten providers sign it, with the definitions that ship. "bare" is
-// what the hash alone costs on this machine; the difference is the engine's own.
+// the cost of the hash alone on this machine. The difference is the engine's.
 func BenchmarkVerification(b *testing.B) {
 	loaded, err := registry.Load(definitions.FS())
 	require.NoError(b, err)

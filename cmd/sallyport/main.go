@@ -64,7 +64,7 @@ const (
 	exitPending = 3 // migrate --status: migrations are pending
 )
 
-// process is what a command line runs in.
+// process is the environment that a command line runs in.
 type process struct {
 	args    []string // without the program's name
 	environ []string // in the form of os.Environ

@@ -15,7 +15,7 @@ import (
 	"sallyport/internal/platform/testkit/await"
 )
 
-// screen is what a command prints while it runs.
+// screen is the output of a running command.
 type screen struct {
 	mu sync.Mutex
 	b  bytes.Buffer

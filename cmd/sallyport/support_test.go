@@ -42,13 +42,13 @@ func each(t *testing.T, fn func(t *testing.T, in installation)) {
 	})
 }
 
-// result is what a command left behind.
+// result is the output and exit code of a command.
 type result struct {
 	code        int
 	out, stderr string
 }
 
-// command is one call of the program; what is not set is as in a first start.
+// command is one call of the program; an unset field is as in a first start.
 type command struct {
 	ctx   context.Context //nolint:containedctx // stands in for the process's own
 	clock clock.Clock

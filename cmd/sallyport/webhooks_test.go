@@ -123,7 +123,7 @@ func TestWebhooksVerify(t *testing.T) {
 		require.Equal(t, "method_not_allowed", verify(exitFailed, strings.Replace(good, "POST", "GET", 1)).Refusal.Reason)
 		require.Equal(t, "payload_too_large", verify(exitFailed, good, "--webhook-max-body-bytes=5").Refusal.Reason)
 
-		// The file's line ends and what an editor added to it do not count; what was changed shows.
+		// The file's line ends and what an editor added to it do not count; a change does.
 		require.True(t, verify(exitOK, strings.ReplaceAll(good, "\r\n", "\n")).Verified)
 		v = verify(exitOK, strings.Replace(good, "\r\n\r\n", "\r\nContent-Length: 25\r\n\r\n", 1)+"\n")
 		require.Contains(t, v.Notes[0], "line break after the 25 bytes")

@@ -22,7 +22,7 @@ import (
 	"sallyport/internal/platform/obs"
 )
 
-// Options are what a process is made from.
+// Options configure a process.
 type Options struct {
 	Config  config.Config
 	Logger  *slog.Logger

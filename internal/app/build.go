@@ -54,7 +54,7 @@ import (
 // lease is how long a worker that says nothing keeps a delivery. Four times the longest timeout leaves a wide margin.
 const lease = 2 * time.Minute
 
-// parts are what capabilities are made from. Those of Declared have no database, keyset or definitions.
+// parts are shared by all capabilities. Those of Declared have no database, keyset or definitions.
 type parts struct {
 	cfg       *config.Config
 	log       *slog.Logger
@@ -72,7 +72,7 @@ type parts struct {
 	contents []module.Content
 }
 
-// process is what build makes.
+// process is the result of build.
 type process struct {
 	modules  []module.Module
 	identity *identity.Services

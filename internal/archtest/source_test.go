@@ -128,7 +128,7 @@ func TestMachinePaths(t *testing.T) {
 	}, findings)
 }
 
-// An HTTP package that widens what a caller sees is found; what works for the service itself may.
+// An HTTP package that widens what a caller sees is found. Code that works for the service itself may.
 func TestWholeViews(t *testing.T) {
 	t.Parallel()
 	findings := WholeViews([]File{

@@ -46,7 +46,7 @@ type attempt struct {
 	status  sql.NullInt64
 }
 
-// books is what the database holds.
+// books is the content of the database.
 type books struct {
 	deliveries map[deliveryKey]delivery
 	attempts   map[attemptKey]attempt

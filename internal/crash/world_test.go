@@ -28,7 +28,7 @@ const (
 	inFlight = 10 * receivers
 )
 
-// world is what surrounds the server and outlives it: the provider, the receiver, the database.
+// world surrounds the server and outlives it: the provider, the receiver, the database.
 type world struct {
 	dir string
 	// databaseURL is how the test reaches PostgreSQL; empty on SQLite.

@@ -16,7 +16,7 @@ import (
 	"sallyport/internal/platform/egress"
 )
 
-// Options are what the demonstration runs in.
+// Options describe the demonstration's surroundings.
 type Options struct {
 	// Out takes the story, one line a step.
 	Out io.Writer

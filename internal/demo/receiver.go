@@ -22,7 +22,7 @@ type arrival struct {
 	body   []byte
 }
 
-// receiver is what an application has at its URL: it accepts every request and responds with 204.
+// receiver stands for an application at its URL: it accepts every request and responds with 204.
 type receiver struct {
 	url    string
 	got    chan arrival

@@ -24,7 +24,7 @@ import (
 	"sallyport/internal/platform/terminal"
 )
 
-// stage is what the story is played on.
+// stage holds the parts of the story.
 type stage struct {
 	out      io.Writer
 	clock    clock.Clock
@@ -53,7 +53,7 @@ func (s *stage) writeLine(format string, args ...any) error {
 	return nil
 }
 
-// body is what GitHub posts, in short: an issue was opened.
+// body is GitHub's request, in short: an issue was opened.
 const body = `{"action":"opened","issue":{"number":1,"title":"The gate is open"},` +
 	`"repository":{"full_name":"octocat/demo"}}`
 

@@ -30,7 +30,7 @@ func TestBodiesSurvive(t *testing.T) {
 	cases := []struct {
 		name, contentType, body string
 		encoding                string
-		// data is what the envelope holds.
+		// data is the envelope's data.
 		data string
 	}{
 		{"JSON with odd numbers, doubled names and blanks", "application/json",

@@ -14,8 +14,8 @@ import (
 
 const millisecond = "2006-01-02T15:04:05.000Z"
 
-// The product's main job: what a provider signs arrives at the subscriber, signed, and everything about it can be
-// looked up afterwards without a secret among it.
+// The product's main job: a signed webhook arrives at the subscriber, signed, and everything about it can be looked up
+// afterwards without a secret among it.
 func TestForward(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

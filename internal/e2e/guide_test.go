@@ -145,7 +145,7 @@ func follow(t *testing.T, path, bin string) {
 	all := steps(t, path)
 	addresses := translate(t, all)
 	p := &prepared{known: map[string]bool{}}
-	// One script, so that what a block sets is there for the next; a mark stands behind the output of each.
+	// One script, so that each block sees the variables of those before it; a mark stands behind the output of each.
 	const mark = "--- end of a block ---"
 	var script strings.Builder
 	script.WriteString("set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n")

@@ -11,7 +11,7 @@ import (
 	"sallyport/internal/platform/testkit/await"
 )
 
-// A paused subscription loses nothing: what waits and what arrives is held, and goes out when it is enabled again, no
+// A paused subscription loses nothing: waiting and new deliveries are held, and go out when it is enabled again, no
 // more than fifty a second at first.
 func TestPauseAndRelease(t *testing.T) {
 	t.Parallel()

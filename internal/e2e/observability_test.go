@@ -18,7 +18,7 @@ import (
 	"sallyport/internal/platform/config"
 )
 
-// exposed is what a server's /metrics holds: for each name of a series its type and the labels of each series.
+// exposed is the content of a server's /metrics: for each name of a series its type and the labels of each series.
 type exposed struct {
 	kinds  map[string]string
 	series map[string][]map[string]string

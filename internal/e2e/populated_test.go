@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 type populated struct {
 	once  sync.Once
 	saved *testkit.Saved
-	// at is what the clock showed when the installation was saved.
+	// at is the time of the clock when the installation was saved.
 	at time.Time
 	// fixtures are those of one environment, or of two.
 	fixtures []fixtures

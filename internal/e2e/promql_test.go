@@ -10,7 +10,7 @@ import (
 	"text/scanner"
 )
 
-// A selector is what an expression reads: a metric, narrowed by its labels.
+// A selector names the series that an expression reads: a metric, narrowed by its labels.
 type selector struct {
 	metric   string
 	matchers []matcher

@@ -23,7 +23,7 @@ const (
 	issueOpened    = `{"action":"opened","issue":{"number":1347,"title":"Found a bug"}}`
 )
 
-// message is what a provider posts.
+// message is a provider's request.
 type message struct {
 	header http.Header
 	body   []byte
@@ -116,7 +116,7 @@ func (w *world) deliver(segment string, m message) receipt {
 	return r
 }
 
-// connection is what the tests read of a connection.
+// connection holds the fields of a connection that the tests read.
 type connection struct {
 	UUID         string  `json:"uuid"`
 	ConnectionID string  `json:"connection_id"`
@@ -145,7 +145,7 @@ func (w *world) connectGitHub(connectionID string, more ...object) connection {
 		"webhook_secret": githubSecret}, more...))
 }
 
-// subscription is what the tests read of a subscription.
+// subscription holds the fields of a subscription that the tests read.
 type subscription struct {
 	ID             string  `json:"id"`
 	Enabled        bool    `json:"enabled"`

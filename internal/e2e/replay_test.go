@@ -15,8 +15,8 @@ func (w *world) replay(uuid string, body any) response {
 	return w.call(w.dev(), http.MethodPost, "/webhook-events/"+uuid+"/replay", body)
 }
 
-// A replay sends what is dead again, in a new generation with a schedule of its own and under the same webhook-id; what
-// has arrived is left alone unless it is forced.
+// A replay sends dead deliveries again, in a new generation with a schedule of its own and under the same webhook-id;
+// successful ones are left alone unless it is forced.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

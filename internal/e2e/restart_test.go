@@ -128,7 +128,7 @@ func TestTargetTurnedPrivate(t *testing.T) {
 	})
 }
 
-// Nodes that share a database go by its clock, and one whose own is more than two seconds off is not ready: leases and
+// Nodes that share a database use its clock, and one whose own is more than two seconds off is not ready: leases and
 // due times must mean the same to all. It is alive all the same.
 func TestClockOfTheDatabase(t *testing.T) {
 	t.Parallel()

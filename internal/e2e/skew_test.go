@@ -10,7 +10,7 @@ import (
 	"sallyport/internal/platform/testkit"
 )
 
-// Nodes whose own clocks are half a minute apart go by the database's: what one signs holds at the other from that
+// Nodes whose own clocks are half a minute apart use the database's: a token of one is valid at the other from that
 // moment on and ends there at the same time, and a limit that is used up at one is used up at the other.
 func TestNodesWithSkewedClocks(t *testing.T) {
 	t.Parallel()

@@ -71,7 +71,7 @@ func (s snapshot) String() string {
 }
 
 // unchanged runs fn and requires that no row of any table is other than before. The record of refused requests may
-// grow: a refusal is what it is there for; and so may tickets, which any well-formed request for one makes.
+// grow, and so may tickets, which any well-formed request for one makes.
 func (w *world) unchanged(fn func()) {
 	w.t.Helper()
 	before := w.snapshot()

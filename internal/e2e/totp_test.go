@@ -26,7 +26,7 @@ func (w *world) enrolTOTP() string {
 	return e.Secret
 }
 
-// totp is what an authenticator app shows, so many steps from now (RFC 6238).
+// totp is the code of an authenticator app, so many steps from now (RFC 6238).
 func (w *world) totp(secret string, later int64) string {
 	w.t.Helper()
 	key, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(secret)

@@ -30,7 +30,7 @@ const (
 	prefix    = "/api/v1"
 )
 
-// start is what the clock shows when a world begins. Nothing in it depends on the day the tests run.
+// start is the clock's time when a world begins. Nothing in it depends on the day the tests run.
 func start() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 890_000_000, time.UTC) }
 
 // world is one server on a database of its own, and the developer who started it.
@@ -54,7 +54,7 @@ type world struct {
 	shared *sharedState
 }
 
-// sharedState is what copies of one world have in common.
+// sharedState is shared by the copies of one world.
 type sharedState struct {
 	// t is the test that the world belongs to; t of a copy may be a subtest of it.
 	t     *testing.T

@@ -20,7 +20,7 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// Config is what the district is made from.
+// Config configures the district.
 type Config struct {
 	DB    *db.DB
 	Box   *secretbox.Box

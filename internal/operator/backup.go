@@ -32,7 +32,7 @@ var (
 	errKeysetNeeded = errors.New("the backup needs the keyset of its time or a later one")
 )
 
-// Copied is what was backed up or restored.
+// Copied describes a backup or restoration.
 type Copied struct {
 	// Bytes is the size of the copy.
 	Bytes int64

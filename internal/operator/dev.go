@@ -9,7 +9,7 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// DevCredentials are what a server in development mode leaves for commands on the same machine.
+// DevCredentials are the credentials that a server in development mode leaves for commands on the same machine.
 type DevCredentials struct {
 	// Server is scheme, host and port.
 	Server string

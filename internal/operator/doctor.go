@@ -30,7 +30,7 @@ type Check struct {
 	Hint string `json:"hint,omitempty"`
 }
 
-// Diagnosis is what Doctor found.
+// Diagnosis holds the findings of Doctor.
 type Diagnosis struct {
 	// Status is the worst of the checks': ok, warn or fail.
 	Status CheckStatus `json:"status"`

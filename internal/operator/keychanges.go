@@ -16,7 +16,7 @@ import (
 // MaxKeyOverlap is how long the old secret of a rotated API key works at most.
 const MaxKeyOverlap = apikeys.MaxOverlap
 
-// KeyUpdate is what the command line changes of an API key; nil keeps.
+// KeyUpdate is a change of an API key from the command line; nil keeps a field.
 type KeyUpdate struct {
 	Name *string
 	// Lifetime is how long the key works from now on.
@@ -79,7 +79,7 @@ func (s *Store) named(ctx context.Context, now time.Time, k apikeys.Key, err err
 	return keyOf(k, names[k.Environment], now), err
 }
 
-// Verification is what a text is, in the form of the API.
+// Verification describes a text, in the form of the API.
 type Verification struct {
 	Valid bool `json:"valid"`
 	// Generation is current or previous; nil where the text is no key.

@@ -18,7 +18,7 @@ import (
 // commandLine is the actor that the audit trail names for what a command does.
 func commandLine() access.Principal { return access.System("cli") }
 
-// KeyRequest is what the command line makes an API key from.
+// KeyRequest describes an API key to create from the command line.
 type KeyRequest struct {
 	Name string
 	// Environment is the id or the name of an environment.

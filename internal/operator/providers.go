@@ -13,7 +13,7 @@ import (
 	"sallyport/internal/providers/registry"
 )
 
-// ProviderSummary is what commands show of a provider.
+// ProviderSummary holds the fields of a provider that commands show.
 type ProviderSummary = registry.Summary
 
 // ProviderProblem is one error of a definition file.

@@ -18,7 +18,7 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// Store is what every command that touches data opens: the database, the keyset and the identities.
+// Store is opened by every command that uses data: the database, the keyset and the identities.
 type Store struct {
 	DB       *db.DB
 	Box      *secretbox.Box

@@ -39,7 +39,7 @@ type WebhookRequest struct {
 	RemoteIP netip.Addr
 }
 
-// WebhookVerdict is what a server would do with a request, and why. It holds no secret and no signature.
+// WebhookVerdict says how a server would handle a request, and why. It holds no secret and no signature.
 type WebhookVerdict struct {
 	// Accepted reports whether the request would be stored or, if it is a handshake, completed. Verified reports whether
 	// its sender is proved.
@@ -161,7 +161,7 @@ func asReceived(r WebhookRequest, in *connections.Inbound, publicURL string) *ve
 	return request
 }
 
-// webhookPath is what stands before a connection's segment in its webhook URL.
+// webhookPath is the prefix of a connection's segment in its webhook URL.
 const webhookPath = httpapi.Prefix + "/webhook/"
 
 // findConnection finds the connection that an operator names.

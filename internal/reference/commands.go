@@ -10,7 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// CommandLine is what Commands describes.
+// CommandLine is the command line that Commands describes.
 type CommandLine struct {
 	Model *kong.Application
 	// CallsAPI reports whether a command works through the API of a server.

@@ -9,7 +9,7 @@ import (
 	"sallyport/internal/reference"
 )
 
-// limits is what bounds the values of a parameter.
+// limits bound the values of a parameter.
 type limits struct {
 	Type                           string
 	Enum                           []any

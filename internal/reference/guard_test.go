@@ -18,7 +18,7 @@ import (
 	"sallyport/internal/reference"
 )
 
-// document is what the guards read of the OpenAPI document.
+// document holds the parts of the OpenAPI document that the guards read.
 type document struct {
 	Paths      map[string]map[string]operation
 	Components struct {

@@ -9,8 +9,8 @@ import (
 	"sallyport/internal/reference"
 )
 
-// A bulk replay takes every filter of the list of events, under the same name and within the same limits, so that who
-// has found events by a list can replay them by the same filter.
+// A bulk replay takes every filter of the list of events, under the same name and within the same limits, so that a
+// user who has found events by a list can replay them by the same filter.
 func TestReplaysTakeTheFiltersOfTheList(t *testing.T) {
 	t.Parallel()
 	text, err := reference.Document()

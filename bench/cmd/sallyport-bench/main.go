@@ -30,7 +30,7 @@ type commandLine struct {
 	Yardstick yardstickCommand `cmd:"" hidden:""`
 }
 
-// yardstickCommand is what the bench starts itself as: see target.ServeYardstick.
+// yardstickCommand is the command with which the bench starts itself: see target.ServeYardstick.
 type yardstickCommand struct{}
 
 func main() {

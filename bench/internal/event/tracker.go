@@ -31,7 +31,7 @@ type slot struct {
 	duplicates        atomic.Uint32
 }
 
-// Record is what is known about one event.
+// Record holds the known facts about one event.
 type Record struct {
 	// Sent is when the generator was about to write the request.
 	Sent time.Duration

@@ -53,7 +53,7 @@ type Plan struct {
 	PerSecond int
 }
 
-// Outcome is what a Tracker does not know.
+// Outcome holds the results that a Tracker does not know.
 type Outcome struct {
 	// Refused is the number of requests whose response is not a fresh acknowledgement.
 	Refused int

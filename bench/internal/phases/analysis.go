@@ -9,7 +9,7 @@ import (
 	"sallyport/bench/internal/sink"
 )
 
-// window is what was acknowledged in a stretch of time.
+// window holds the acknowledgements of a stretch of time.
 type window struct {
 	length time.Duration
 	events int

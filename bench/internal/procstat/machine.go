@@ -13,7 +13,7 @@ import (
 	"sallyport/internal/platform/clock"
 )
 
-// Machine is what has to be known of a machine to compare figures.
+// Machine describes a machine as far as figures depend on it.
 type Machine struct {
 	CPU         string `json:"cpu"`
 	Cores       int    `json:"cores"`

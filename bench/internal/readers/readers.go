@@ -28,7 +28,7 @@ type Plan struct {
 	Count, AuditEvery int
 }
 
-// Outcome is what the readers got.
+// Outcome counts the messages that the readers got.
 type Outcome struct {
 	// Received, Attempts and Updates count messages by type, over all readers.
 	Received, Attempts, Updates int64

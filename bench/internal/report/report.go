@@ -26,7 +26,7 @@ type Report struct {
 	Problems []string `json:"problems,omitempty"`
 }
 
-// Environment is what the figures depend on besides the program.
+// Environment describes what the figures depend on besides the program.
 type Environment struct {
 	Machine procstat.Machine `json:"machine"`
 	// GoVersion is the toolchain that built the bench, ServerGoVersion the one that built the server.
@@ -69,7 +69,7 @@ func NewQuantiles(s stats.Summary) Quantiles {
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// Use is what a phase cost.
+// Use holds the cost of a phase.
 type Use struct {
 	// PeakResidentBytes is the highest VmRSS seen in the phase, sampled every 200 ms.
 	PeakResidentBytes int64 `json:"peak_resident_bytes"`

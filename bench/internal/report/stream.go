@@ -14,8 +14,8 @@ type Streaming struct {
 	Received          int64   `json:"received"`
 	Attempts          int64   `json:"attempts"`
 	Updates           int64   `json:"updates"`
-	// Missing are received events that a reader did not get, over all readers; Least is what the reader with the
-	// fewest got.
+	// Missing are received events that a reader did not get, over all readers; Least is the count of the reader with the
+	// fewest.
 	Missing int64 `json:"missing"`
 	Least   int64 `json:"least"`
 	// Duplicates counts events that a reader got again, and attempts that a followed one did.

@@ -25,7 +25,7 @@ const (
 	responseNotFound = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 )
 
-// Counts is what the sink has seen since Expect.
+// Counts are the sink's counts since Expect.
 type Counts struct {
 	// Forwards is the number of forwards credited to an event, duplicates included.
 	Forwards int `json:"forwards"`

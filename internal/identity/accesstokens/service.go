@@ -13,7 +13,7 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// Config is what a Service is made from.
+// Config configures a Service.
 type Config struct {
 	DB    *db.DB
 	Box   *secretbox.Box

@@ -34,7 +34,7 @@ const (
 	// signingKeyTail is how long a key verifies after it has signed for the last time: its tokens live no longer, and the
 	// rest is for clocks that differ.
 	signingKeyTail = Lifetime + time.Minute
-	// signingKeyCache is how long a node goes by the keys that it has read.
+	// signingKeyCache is how long a node uses the keys that it has read.
 	signingKeyCache = 5 * time.Second
 	// signingKeyRead bounds a reading of the keys, which others wait for.
 	signingKeyRead = 2 * time.Second

@@ -90,7 +90,7 @@ func TestRotateSigningKey(t *testing.T) {
 	})
 }
 
-// A key that has leaked is no key any more, on any node, once they have looked again: what it signs is refused, what it
+// A key that has leaked is no longer a key, on any node, once they have looked again: what it signs is refused, what it
 // has signed is refused, and people stay signed in by their refresh tokens.
 func TestRotateCompromisedSigningKey(t *testing.T) {
 	t.Parallel()

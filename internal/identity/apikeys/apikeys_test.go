@@ -46,7 +46,7 @@ func TestCreateKey(t *testing.T) {
 	})
 }
 
-// The text of a key is nowhere in the database: who reads it has no key.
+// The text of a key is nowhere in the database: a reader of it has no key.
 func TestKeySecretIsNotStored(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
@@ -148,7 +148,7 @@ func TestRevocationAppliesImmediately(t *testing.T) {
 	})
 }
 
-// Only who has the secret learns that a key is past its time; revoked weighs more than expired.
+// Only the holder of the secret learns that a key is past its time; revoked weighs more than expired.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {

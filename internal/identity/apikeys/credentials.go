@@ -20,7 +20,7 @@ import (
 	"sallyport/internal/platform/ratelimit"
 )
 
-// credential is what a request with a key needs of it. It is never changed.
+// credential holds the parts of a key that a request with it needs. It is never changed.
 type credential struct {
 	id             string
 	name           string

@@ -9,7 +9,7 @@ import (
 	"sallyport/internal/platform/db"
 )
 
-// Limits that tests go by.
+// Limits that tests depend on.
 const (
 	KeyFresh         = keyFresh
 	UsePrecision     = usePrecision

@@ -47,8 +47,7 @@ func (k keyText) lastFour() string { return k.body[len(k.body)-lastFourLength:] 
 // String is the whole key.
 func (k keyText) String() string { return k.body + "_" + checksum(k.body) }
 
-// mac is what is stored in place of the secret. It covers the mode and the lookup part too, so that neither can be
-// exchanged.
+// mac is stored in place of the secret. It covers the mode and the lookup part too, so that neither can be exchanged.
 func (k keyText) mac(pepper installation.Pepper) []byte {
 	m := hmac.New(sha256.New, pepper)
 	m.Write([]byte(k.body))

@@ -51,7 +51,7 @@ type Grant struct {
 	NotAfterMillis *int64
 }
 
-// side is what the grants of one effect say of a route.
+// side combines the grants of one effect for a route.
 type side struct {
 	all   bool
 	names []string

@@ -66,7 +66,7 @@ func outcomeOf(status int) UseOutcome {
 	}
 }
 
-// useCell is what requests are counted by.
+// useCell is the key by which requests are counted.
 type useCell struct {
 	hourMillis int64
 	route      access.Route

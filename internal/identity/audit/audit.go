@@ -18,7 +18,7 @@ import (
 // Outcome says how the action ended.
 type Outcome string
 
-// The outcomes. Success is what an Event without an outcome gets.
+// The outcomes. An Event without an outcome gets Success.
 const (
 	Success Outcome = "success"
 	Denied  Outcome = "denied"

@@ -14,7 +14,7 @@ const sealChunk = 500
 // Store reads the trail and numbers it.
 type Store struct{ db *db.DB }
 
-// Config is what a Store is made from.
+// Config configures a Store.
 type Config struct{ DB *db.DB }
 
 // New returns a Store.

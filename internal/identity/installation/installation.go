@@ -22,7 +22,7 @@ const pepperBytes = 32
 var ErrNotDev = errors.New("the database was not created by development mode; start without --dev, or with another " +
 	"data folder or database")
 
-// Config is what Open needs.
+// Config configures Open.
 type Config struct {
 	DB    *db.DB
 	Box   *secretbox.Box

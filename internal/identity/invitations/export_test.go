@@ -8,7 +8,7 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// Times that tests go by.
+// Times that tests depend on.
 const (
 	ResendInterval  = resendInterval
 	KeepInvitations = keepInvitations

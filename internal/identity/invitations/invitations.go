@@ -86,7 +86,7 @@ func (i Invitation) grant() members.RoleGrant {
 	return members.RoleGrant{Role: i.Role, Environment: i.Environment}
 }
 
-// NewInvitation is what an invitation is made from.
+// NewInvitation describes an invitation to create.
 type NewInvitation struct {
 	Email       string
 	Role        access.Role

@@ -285,7 +285,7 @@ func TestInvitationTakesOverNoAccount(t *testing.T) {
 	})
 }
 
-// Of several uses of one link at a time, on several nodes, one makes a member.
+// Of several simultaneous uses of one link, on several nodes, one creates a member.
 func TestInvitationRace(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {

@@ -13,7 +13,7 @@ import (
 // MailKind is the kind of the mails that carry an invitation.
 const MailKind = "invitation"
 
-// Config is what a Service is made from.
+// Config configures a Service.
 type Config struct {
 	DB     *db.DB
 	Clock  clock.Clock

@@ -102,7 +102,7 @@ func putInvitation(ctx context.Context, d *db.DB, tx *sql.Tx, team id.Team, i In
 	return nil
 }
 
-// invited is what the link of a pending invitation leads to.
+// invited is the target of a pending invitation's link.
 type invited struct {
 	id, invitedBy string
 	team          id.Team

@@ -35,7 +35,7 @@ type Mail struct {
 	Expires time.Time
 }
 
-// Config is what a Service is made from.
+// Config configures a Service.
 type Config struct {
 	DB     *db.DB
 	Box    *secretbox.Box

@@ -17,7 +17,7 @@ type Binding struct {
 	PrincipalKind access.Kind
 	PrincipalID   string
 	Role          access.Role
-	// RoleName is what people call the role; a system role is called by its id.
+	// RoleName is the role's name for people; a system role is called by its id.
 	RoleName string
 	// Environment is where the role holds; empty for the whole team.
 	Environment id.Environment
@@ -52,7 +52,7 @@ type member struct {
 	bindings []Binding
 }
 
-// rights are what the member's roles allow together.
+// rights are the union of the rights of the member's roles.
 func (m member) rights() access.Rights {
 	var r access.Rights
 	for _, b := range m.bindings {

@@ -40,7 +40,7 @@ type Role struct {
 	CreatedMillis, UpdatedMillis *int64
 }
 
-// NewRole is what a role is made from.
+// NewRole describes a role to create.
 type NewRole struct {
 	Name        string
 	Description string
@@ -48,7 +48,7 @@ type NewRole struct {
 	Permissions []access.Permission
 }
 
-// RoleChange is what a caller may write on a role; nil keeps what it has.
+// RoleChange holds the fields of a role that a caller may write; nil keeps a field.
 type RoleChange struct {
 	Name        *string
 	Description *string

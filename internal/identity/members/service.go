@@ -19,7 +19,7 @@ type Sessions interface {
 	EndAll(ctx context.Context, tx *sql.Tx, user string, now time.Time) (int64, error)
 }
 
-// Config is what a Service is made from.
+// Config configures a Service.
 type Config struct {
 	DB       *db.DB
 	Clock    clock.Clock

@@ -29,7 +29,7 @@ type User struct {
 	Email string
 }
 
-// Account is what signing in needs of a user.
+// Account holds the parts of a user that a sign-in needs.
 type Account struct {
 	User User
 	// PasswordHash is stored as the caller gave it.

@@ -12,7 +12,7 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// Config is what a Service is made from.
+// Config configures a Service.
 type Config struct {
 	Team   *team.Service
 	SignIn *signin.Service

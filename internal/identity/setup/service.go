@@ -12,7 +12,7 @@ import (
 	"sallyport/internal/platform/db"
 )
 
-// Config is what a Service is made from.
+// Config configures a Service.
 type Config struct {
 	DB           *db.DB
 	Clock        clock.Clock

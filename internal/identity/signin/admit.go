@@ -14,8 +14,8 @@ import (
 // Purpose separates the counts of attempts: a client that fails at one purpose does not wait at another.
 type Purpose string
 
-// addressAttempt is an attempt that counts against the client's address alone: what it needs is no guessable password,
-// so that nothing is won by trying from many.
+// addressAttempt is an attempt that counts against the client's address alone: it needs no guessable password, so that
+// many addresses give no advantage.
 func addressAttempt(pepper []byte, what Purpose, c access.Client) Attempt {
 	return Attempt{account: bucket{id: bucketID(pepper, "address of "+string(what), c.Origin()),
 		free: freeAddressFailures}}

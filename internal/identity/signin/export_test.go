@@ -9,7 +9,7 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// Limits that tests go by.
+// Limits that tests depend on.
 const (
 	FreeAccountFailures = freeAccountFailures
 	FreeAddressFailures = freeAddressFailures

@@ -45,8 +45,8 @@ func errNotMember(cause error) error {
 		"The identity provider has signed you in, but you are no member of the team here", cause)
 }
 
-// SignInFederated signs in whom an identity provider vouches for and starts a session; replaced is the refresh token
-// that the client had until now, if any. Roles that the provider gave before and gives no longer are taken away. It
+// SignInFederated signs in a person for whom an identity provider vouches and starts a session; replaced is the refresh
+// token that the client had until now, if any. It revokes roles that the provider gave before and gives no longer. It
 // returns sso_not_member where they are none and may not become one, sso_account_exists where their address is that of
 // a user who is not linked to them, and what f.Recheck returns.
 func (s *Service) SignInFederated(ctx context.Context, c access.Client, f Federated,

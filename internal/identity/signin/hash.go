@@ -146,9 +146,9 @@ func (h *hasher) sum(p passwordHash, password secretbox.Secret) []byte {
 		p.params.lanes, hashBytes)
 }
 
-// Turn waits for one of the few places that strangers share who want to sign in: what they have the database write is
-// written by who holds one, so that however many come, those who are let in need not wait for them. It returns
-// unavailable when many wait already.
+// Turn waits for one of the few places that strangers who want to sign in share. Only the holder of a place makes the
+// database write for them, so that permitted requests need not wait for strangers. It returns unavailable when many
+// wait already.
 func (s *Service) Turn(ctx context.Context) (release func(), err error) { return s.hasher.acquire(ctx) }
 
 // Turns returns how many places Turn gives at a time.

@@ -25,7 +25,7 @@ type SignIn struct {
 
 var errLogin = errors.New("wrong e-mail address or password")
 
-// Credentials are what a user signs in with.
+// Credentials are the user's input to a sign-in.
 type Credentials struct {
 	Email    string
 	Password secretbox.Secret

@@ -68,7 +68,7 @@ func parseRefreshToken(s RefreshToken) (refreshToken, bool) {
 	return refreshToken{family: b[:familyBytes], rotated: b[familyBytes:]}, true
 }
 
-// familyMAC and tokenMAC are what is stored.
+// Only familyMAC and tokenMAC are stored.
 func (t refreshToken) familyMAC(pepper installation.Pepper) []byte {
 	return pepper.MAC("refresh token family", t.family)
 }

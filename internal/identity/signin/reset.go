@@ -20,7 +20,7 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// ResetToken is what a mail carries to reset one user's password, once.
+// ResetToken is the token of a mail to reset one user's password, once.
 type ResetToken = secretbox.Secret
 
 const (

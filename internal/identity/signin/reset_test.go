@@ -191,7 +191,7 @@ func TestResetTokens(t *testing.T) {
 	})
 }
 
-// Of several uses of one token at a time, on several nodes, one sets a password.
+// Of several simultaneous uses of one token, on several nodes, one sets a password.
 func TestResetRace(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {

@@ -30,7 +30,7 @@ type Mailer interface {
 // ResetMail is the kind of the mails that carry a link to reset a password.
 const ResetMail = "password_reset"
 
-// Config is what a Service is made from.
+// Config configures a Service.
 type Config struct {
 	DB     *db.DB
 	Box    *secretbox.Box

@@ -63,7 +63,7 @@ const (
 // Methods returns every value that a session's methods can have.
 func Methods() []string { return []string{methodPassword, methodOTP, methodSSO} }
 
-// sessionKey is what identifies a session, with the user's team.
+// sessionKey identifies a session, with the user's team.
 type sessionKey struct {
 	id   string
 	user members.User

@@ -122,8 +122,8 @@ func TestRefreshReplay(t *testing.T) {
 	})
 }
 
-// Two windows that refresh with one token at the same moment both go on. The second gets no token of its own: a thief
-// who is as quick has nothing to go on with.
+// Two windows that refresh with one token at the same moment both continue. The second gets no token of its own, so
+// that a thief who is as quick gains nothing.
 func TestRefreshGrace(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {

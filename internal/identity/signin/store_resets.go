@@ -86,7 +86,7 @@ func readReset(ctx context.Context, q db.Querier, tokenMAC []byte,
 	return members.ReadUser(ctx, q, u.ID)
 }
 
-// useReset uses a token up. Of several at a time one finds it.
+// useReset uses a token up. Of several concurrent calls one finds it.
 func useReset(ctx context.Context, tx *sql.Tx, tokenMAC []byte, now time.Time) (user string, ok bool, err error) {
 	err = tx.QueryRowContext(ctx, "DELETE FROM password_resets WHERE token_mac = $1 AND expires_ms > $2 RETURNING user_id",
 		tokenMAC, clock.Millis(now)).Scan(&user)

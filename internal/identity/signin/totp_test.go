@@ -26,7 +26,7 @@ type app struct {
 	codes  []secretbox.Secret
 }
 
-// code is what the app shows now, or so many steps later.
+// code is the app's code now, or so many steps later.
 func (a app) code(later int64) secretbox.Secret {
 	return secretbox.Secret(signin.TOTPCode(a.secret, a.f.Clock.Now(), later))
 }

@@ -25,7 +25,7 @@ type cache struct {
 	loads   singleflight.Group
 }
 
-// published is what an issuer publishes, and when it was asked.
+// published holds an issuer's published documents, and when they were fetched.
 type published struct {
 	metadata metadata
 	keys     []jose.JSONWebKey

@@ -40,7 +40,7 @@ func algorithms() []jose.SignatureAlgorithm {
 		jose.ES384, jose.ES512, jose.EdDSA}
 }
 
-// metadata is what a provider publishes about itself.
+// metadata is a provider's published description of itself.
 type metadata struct {
 	Issuer                string   `json:"issuer"`
 	AuthorizationEndpoint string   `json:"authorization_endpoint"`
@@ -189,7 +189,7 @@ func weak(k jose.JSONWebKey) bool {
 	return ok && key.N.BitLen() < minRSABits
 }
 
-// redemption is what an authorization code is exchanged with.
+// redemption holds the values that redeem an authorization code.
 type redemption struct {
 	clientID, clientSecret      string
 	code, verifier, redirectURI string

@@ -42,7 +42,7 @@ type RoleMapping struct {
 	Environment id.Environment `json:"environment_id,omitempty"`
 }
 
-// Settings are what an administrator chooses.
+// Settings are an administrator's choices.
 type Settings struct {
 	// Name is for people.
 	Name string

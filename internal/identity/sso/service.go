@@ -23,7 +23,7 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// Config is what a Service works with.
+// Config configures a Service.
 type Config struct {
 	DB      *db.DB
 	Box     *secretbox.Box

@@ -301,7 +301,7 @@ func failed(f *providerError) error {
 
 // Check is one thing that Test looked at.
 type Check struct {
-	// Name is what was looked at.
+	// Name is the checked item.
 	Name CheckName
 	OK   bool
 	// Message says what is wrong; empty where nothing is.

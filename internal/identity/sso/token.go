@@ -33,7 +33,7 @@ type idToken struct {
 	AuthorizedParty string `json:"azp"`
 }
 
-// expected is what an ID token must say.
+// expected holds the values that an ID token must have.
 type expected struct {
 	issuer, clientID, nonce string
 	now                     time.Time

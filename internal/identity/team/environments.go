@@ -55,14 +55,14 @@ type Environment struct {
 	CreatedMillis int64
 }
 
-// NewEnvironment is what an environment is made from.
+// NewEnvironment describes an environment to create.
 type NewEnvironment struct {
 	Name string
 	Type EnvironmentType
 	Retention
 }
 
-// EnvironmentChange is what a caller may write on an environment.
+// EnvironmentChange holds the fields of an environment that a caller may write.
 type EnvironmentChange struct {
 	// Name is its new name; nil keeps the one it has.
 	Name *string

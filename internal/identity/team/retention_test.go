@@ -125,7 +125,7 @@ func TestRetentionRefusals(t *testing.T) {
 	})
 }
 
-// Another process goes by a changed setting as soon as it looks, and by what it has read meanwhile only until then.
+// Another process applies a changed setting as soon as it reads it, and uses its last reading only until then.
 func TestRetentionOfOtherProcesses(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {

@@ -16,7 +16,7 @@ import (
 	"sallyport/internal/platform/module"
 )
 
-// Config is what a Service is made from.
+// Config configures a Service.
 type Config struct {
 	DB    *db.DB
 	Clock clock.Clock

@@ -62,7 +62,7 @@ func TestNoBoundIsNothing(t *testing.T) {
 	}
 }
 
-// All but one connection is not all: what takes everything is not for who may not see that one.
+// All connections but one is not all: a subscription to everything is not for a caller who may not see that one.
 func TestExceptionsDoNotCoverEverything(t *testing.T) {
 	t.Parallel()
 	b := access.All().Minus(access.Only("acme"))

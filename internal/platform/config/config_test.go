@@ -143,7 +143,8 @@ func TestPrecedenceOfEverySetting(t *testing.T) {
 	}
 }
 
-// Default is what a bare start has, and it is faultless: a default that its own type or rule refuses is a broken build.
+// Default is the configuration of a bare start. It is valid: a default that its own type or rule refuses is a broken
+// build.
 func TestDefaultsAreTheBareStart(t *testing.T) {
 	t.Parallel()
 	bare, err := Load(nil, nil, file(""))

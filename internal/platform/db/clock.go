@@ -14,7 +14,7 @@ const MaxClockOffset = 2 * time.Second
 
 var errClock = errors.New("the clock is more than two seconds off the database's")
 
-// Clock is the database's clock as seen from this node. Leases and due times that several nodes share go by it, so that
+// Clock is the database's clock as seen from this node. Leases and due times that several nodes share use it, so that
 // they do not depend on which node wrote them. SQLite has no clock of its own: there it is the node's.
 type Clock struct {
 	*clock.Shifted
@@ -32,7 +32,7 @@ func NewClock(d *DB, own clock.Clock,
 	return &Clock{Shifted: clock.NewShifted(own), db: d, own: own, measure: measure}
 }
 
-// Sync measures how far the database's clock is ahead, and goes by it from then on.
+// Sync measures how far the database's clock is ahead, and uses it from then on.
 func (c *Clock) Sync(ctx context.Context) error {
 	offset, err := c.measure(ctx, c.db, c.own)
 	if err == nil {

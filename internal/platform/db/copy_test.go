@@ -11,8 +11,8 @@ import (
 	"sallyport/internal/platform/db"
 )
 
-// A copy is the database as one transaction saw it: what is written while it is made is in it whole or not at all, and
-// it can be read where nothing can be written.
+// A copy is the database as one transaction saw it: a concurrent transaction is in it whole or not at all, and it can
+// be read where nothing can be written.
 func TestCopyOfADatabaseInUse(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

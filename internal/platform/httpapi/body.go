@@ -111,7 +111,7 @@ func (i *inspection) value(schema *huma.Schema) {
 	}
 }
 
-// token returns the next token, and whether it is what was sent and not a replacement for invalid text.
+// token returns the next token, and whether it is the original and not a replacement for invalid text.
 func (i *inspection) token() (token json.Token, whole bool) {
 	start := i.decoder.InputOffset()
 	token, err := i.decoder.Token()

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A body that was cut inside a character stays text without that part; what is no text comes back byte for byte.
+// A body that was cut inside a character stays text without that part. Other content comes back byte for byte.
 func TestShowBody(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

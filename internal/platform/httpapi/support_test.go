@@ -57,7 +57,7 @@ type listInput struct {
 
 type listOutput struct{ Body seen }
 
-// seen is what the handler got.
+// seen is the handler's input.
 type seen struct {
 	Limit  int           `json:"limit"`
 	Name   string        `json:"name"`

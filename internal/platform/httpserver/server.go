@@ -22,7 +22,7 @@ const (
 	maxHeaderBytes    = 64 << 10
 )
 
-// Config is what a Server is made from.
+// Config configures a Server.
 type Config struct {
 	// Name says which listener it is in errors, such as "public".
 	Name string

@@ -96,7 +96,7 @@ func TestDeadProcessFreesTheKey(t *testing.T) {
 		w.refused(w.other, request(), apperr.CodeIdempotencyInProgress)
 		w.clk.Advance(1)
 		run := w.begin(request())
-		// It was taken for dead too early, and has nothing to say any more: what it did is undone.
+		// It was taken for dead too early, and its claim is over: its work is undone.
 		require.Error(w.t, w.create(dead.Context(w.t.Context())))
 		require.Zero(w.t, w.count("things"))
 		require.Error(w.t, dead.Finish(w.t.Context(), created()))

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Change is what the domain changes in the transaction that stores an outcome or progress. It can run more than once,
-// as any function of a transaction, and must not call anything outside the database.
+// Change is the domain's change in the transaction that stores an outcome or progress. It can run more than once, as
+// any function of a transaction, and must not call anything outside the database.
 type Change func(ctx context.Context, tx *sql.Tx) error
 
-// Outcome is what a handler returns of a job that met no error. The zero Outcome is Done(nil).
+// Outcome is a handler's result of a job without an error. The zero Outcome is Done(nil).
 type Outcome struct {
 	change Change
 	again  bool
@@ -105,7 +105,7 @@ const (
 	EventLost EventKind = "lost"
 )
 
-// Event is what happened to a claimed job.
+// Event is the outcome of a claimed job.
 type Event struct {
 	Kind EventKind
 	Job  *Job

@@ -15,7 +15,7 @@ import (
 	"sallyport/internal/platform/db"
 )
 
-// Config is what a Queue is made from. DB, Clock, Logger, Table, Handle, Lease and Poll are needed.
+// Config configures a Queue. DB, Clock, Logger, Table, Handle, Lease and Poll are needed.
 type Config struct {
 	DB     *db.DB
 	Clock  clock.Clock

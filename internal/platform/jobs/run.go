@@ -38,7 +38,7 @@ func (q *Queue) handle(ctx context.Context, j *Job) (o Outcome, err error) {
 	return q.cfg.Handle(ctx, j)
 }
 
-// verdict is what happened to a job, with how to store it.
+// verdict is the outcome of a job, with how to store it.
 type verdict struct {
 	Event
 	query  *query

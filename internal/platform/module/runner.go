@@ -19,7 +19,7 @@ const (
 	lastTimeout = 2 * time.Second
 )
 
-// Config is what a Runner is made from.
+// Config configures a Runner.
 type Config struct {
 	Clock  clock.Clock
 	Logger *slog.Logger
@@ -31,7 +31,7 @@ type Config struct {
 type Runner struct {
 	cfg Config
 
-	// started and running are what runs, in the order in which it was started.
+	// started and running are the running services and jobs, in the order of their start.
 	started []Service
 	running []jobs.Periodic
 	loops   sync.WaitGroup

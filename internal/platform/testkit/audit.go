@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// AuditDiff is what the columns changes and details of an audit event say: the fields that differ, as JSON, with the
-// details, where there are any, as one more field of that name.
+// AuditDiff is the content of the columns changes and details of an audit event: the fields that differ, as JSON, with
+// the details, where there are any, as one more field of that name.
 func AuditDiff(t *testing.T, changes, details string) string {
 	t.Helper()
 	var c struct {

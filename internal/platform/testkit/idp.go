@@ -38,7 +38,7 @@ type IdP struct {
 	asked map[string]int
 }
 
-// Behaviour is what a test chooses.
+// Behaviour holds a test's choices.
 type Behaviour struct {
 	// Now is the provider's clock.
 	Now func() time.Time

@@ -6,7 +6,8 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// Change is what a caller may write on a connection. Objects merge member by member; a null member removes its name.
+// Change holds the fields of a connection that a caller may write. Objects merge member by member; a null member
+// removes its name.
 type Change struct {
 	// Secret replaces every stored webhook secret. If it is cleared, webhooks are refused until a secret is stored.
 	Secret patch.Field[secretbox.Secret]

@@ -30,7 +30,7 @@ const (
 	actionCapture       = "connection.capture_webhook_secret"
 )
 
-// ChangeKind is what a change did to a connection.
+// ChangeKind is the kind of a connection's change.
 type ChangeKind string
 
 // The kinds.
@@ -66,7 +66,7 @@ type edit struct {
 	tx    *sql.Tx
 	actor access.Principal
 	now   time.Time
-	// before is what the connection was; nil for one that is new.
+	// before is the connection before the change; nil for a new one.
 	before audit.State
 }
 

@@ -130,8 +130,8 @@ func TestLookupStatements(t *testing.T) {
 	})
 }
 
-// However many webhooks read the cache while a change is made, none of them can put the old state back: who looks
-// after the change has returned sees it.
+// However many webhooks read the cache while a change is made, none of them can put the old state back: a read after
+// the change has returned sees it.
 func TestLookupUnderLoadSeesEveryChange(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {

@@ -229,7 +229,7 @@ func (p *proposal) checkVerification(violations *apperr.Violations) error {
 	return err
 }
 
-// settings are what the connection brings to its provider's definition.
+// settings are the connection's values for its provider's definition.
 func (w *WebhookConfig) settings(secrets []verification.Secret) verification.Settings {
 	return verification.Settings{Params: w.Params, Secrets: secrets, URLBase: w.URLBase,
 		AcceptUnverified: w.Scheme == SchemeNone}

@@ -108,7 +108,7 @@ func (s *Service) RemoveSecret(ctx context.Context, actor access.Principal, prov
 	return err
 }
 
-// secretChange is what the audit trail keeps of a secret.
+// secretChange is the audit trail's record of a secret.
 func secretChange(v WebhookSecret) audit.State {
 	return audit.State{"webhook_secret_id": v.ID, "webhook_secret_label": v.Label}
 }

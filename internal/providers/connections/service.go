@@ -26,7 +26,7 @@ type Environments interface {
 	RequireLive(ctx context.Context, tx *sql.Tx, env id.Environment) error
 }
 
-// Config is what a Service needs. Keyring and the hooks are optional.
+// Config configures a Service. Keyring and the hooks are optional.
 type Config struct {
 	DB           *db.DB
 	Clock        clock.Clock

@@ -152,7 +152,8 @@ func TestChangeIsCheckedAgainstTheStoredSecret(t *testing.T) {
 	})
 }
 
-// A change merges: what it does not name stays, null removes, and numbers of metadata come back digit for digit.
+// A change merges: a field that it does not name stays, null removes, and numbers of metadata come back digit for
+// digit.
 func TestChangesMerge(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {

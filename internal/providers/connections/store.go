@@ -143,7 +143,7 @@ func remove(ctx context.Context, tx *sql.Tx, env id.Environment, uuid string) er
 type Filter struct {
 	ProviderConfigKeys []string
 	Statuses           []Status
-	// Prefix is what the connection id begins with.
+	// Prefix is the beginning of the connection id.
 	Prefix string
 }
 

@@ -105,7 +105,7 @@ func (s *site) get(slug string) *registry.Provider {
 	return p
 }
 
-// refused is what the metric says.
+// refused is the metric's value.
 func (s *site) refused() float64 {
 	s.t.Helper()
 	return testkit.Metric(s.t, s.live.Module(nil).Metrics, "sallyport_provider_definitions_refused")

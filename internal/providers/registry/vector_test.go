@@ -26,8 +26,7 @@ import (
 type vector struct {
 	slug     string
 	settings verification.Settings // without secrets
-	// secret is what a person pastes. otherSecret is another of the same form, "another secret of the same kind" unless
-	// set.
+	// secret is a person's input. otherSecret is another of the same form, "another secret of the same kind" unless set.
 	secret, otherSecret string
 	// scheme is the Result's, hmac unless set.
 	scheme string

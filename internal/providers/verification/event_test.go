@@ -65,7 +65,7 @@ func TestDescribeTypeSeparators(t *testing.T) {
 	}
 }
 
-// An id says where it stood and whether the signature covers it; what cannot be an id is none.
+// An id says where it stood and whether the signature covers it. An invalid id is left out.
 func TestDescribeID(t *testing.T) {
 	t.Parallel()
 	d := bodyOnly()
@@ -207,7 +207,7 @@ func TestDescribeControlEmpty(t *testing.T) {
 	require.Equal(t, []string{"control[0] coherent"}, violationsOf(t, err))
 }
 
-// Where a form carries the JSON, type and id come from it, while the raw form is what is signed.
+// Where a form carries the JSON, type and id come from it, while the signature covers the raw form.
 func TestDescribeForm(t *testing.T) {
 	t.Parallel()
 	d := bodyOnly()

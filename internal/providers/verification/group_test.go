@@ -18,8 +18,7 @@ func signedOrToken() verification.Declaration {
 	return d
 }
 
-// Of several proofs any one is enough, it is named, and a webhook that none proves is refused for what came
-// closest.
+// Any one of several proofs is enough and is named. A webhook without one is refused with the reason of the closest.
 func TestAnyOf(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, signedOrToken(), "whsec_YSBrZXkgdGhhdCB0aGUgc2VuZGVyIHNoYXJlcw==", "the plain token")

@@ -190,7 +190,7 @@ func escape(s string) string {
 	return strings.NewReplacer("%", "%25", "&", "%26", "+", "%2B", ";", "%3B").Replace(s)
 }
 
-// Without the rule of the handshake the same webhook would be accepted, so the rule is what refuses it.
+// Without the rule of the handshake the same webhook would be accepted, so the rule refuses it.
 func TestHandshakeOracleWouldExist(t *testing.T) {
 	t.Parallel()
 	d := crc("{body}")
@@ -381,7 +381,7 @@ func TestSourceIPs(t *testing.T) {
 	require.Equal(t, []string{"source_ips[0] format", "source_ips[1] format"}, violationsOf(t, err))
 }
 
-// The provider's own acknowledgement, status of refusals and size of bodies are what the declaration says.
+// The provider's own acknowledgement, status of refusals and size of bodies are those of the declaration.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, bodyOnly(), testKey)

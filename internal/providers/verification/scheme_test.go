@@ -119,8 +119,7 @@ func TestKeyedHashVector(t *testing.T) {
 	requireRefused(t, v, post(`{"example_field":"example_valuE"}`), verification.ReasonSignatureMismatch)
 }
 
-// A plain hash cannot be extended: who holds one webhook cannot append to its body, although SHA-1 would let
-// them.
+// A plain hash cannot be extended: a person with one webhook cannot append to its body, although SHA-1 would let them.
 func TestKeyedHashExtension(t *testing.T) {
 	t.Parallel()
 	p := keyedHash("{secret}{body}")
@@ -163,8 +162,8 @@ func TestKeyedHashExtensionOfForm(t *testing.T) {
 	}
 }
 
-// sha256Padding is what SHA-256 puts behind a message of that many bytes (FIPS 180-4 section 5.1.1). An attacker who
-// knows the hash of the message can go on hashing behind it.
+// sha256Padding is the padding that SHA-256 puts behind a message of that many bytes (FIPS 180-4 section 5.1.1). An
+// attacker who knows the hash of the message can go on hashing behind it.
 func sha256Padding(length int) string {
 	padding := append([]byte{0x80}, make([]byte, (119-length%64)%64)...)
 	return string(binary.BigEndian.AppendUint64(padding, uint64(length)*8))

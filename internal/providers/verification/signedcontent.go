@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// content is what a signature covers.
+// content is the content that a signature covers.
 type content struct {
 	parts []signedPart
 	// body is the place of {body} in parts, or -1.
@@ -273,7 +273,7 @@ func (v coverage) either(other coverage) coverage {
 	return both
 }
 
-// together is what is covered when two proofs passed.
+// together is the covered content when two proofs passed.
 func (v coverage) together(other coverage) coverage {
 	both := coverage{nothing: v.nothing && other.nothing, body: v.body || other.body, query: v.query || other.query}
 	for _, s := range slices.Concat(v.sources, other.sources) {

@@ -2,7 +2,7 @@ package verification
 
 import "strings"
 
-// segmentKind is what stands at one place of a template.
+// segmentKind is the kind of one part of a template.
 type segmentKind int
 
 const (

@@ -37,7 +37,7 @@ func longQueue(t *testing.T, w *world) (subscription string) {
 	return subscription
 }
 
-// On SQLite the statements of the workers go by the partial indexes, which are small where the history is long.
+// On SQLite the statements of the workers use the partial indexes, which are small where the history is long.
 func TestSQLitePlans(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

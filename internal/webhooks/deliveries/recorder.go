@@ -16,7 +16,7 @@ import (
 
 // result is an attempt, or a lease to release, on its way to the database.
 type result struct {
-	// delivery is what was leased.
+	// delivery is the leased delivery.
 	delivery Delivery
 	// next is the delivery's state after it.
 	next Delivery

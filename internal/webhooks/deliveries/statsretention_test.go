@@ -87,7 +87,7 @@ func TestOldStats(t *testing.T) {
 	})
 }
 
-// While minutes are joined, what is counted into them is not lost.
+// While minutes are joined, no count is lost.
 func TestJoinStatsRaces(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

@@ -144,7 +144,7 @@ func TestRenew(t *testing.T) {
 		require.NoError(t, w.store.renew(t.Context(), []Delivery{mine, stale}, until))
 		require.Equal(t, until, w.read(t, mine.Key).Due)
 		require.Equal(t, lost.Due, w.read(t, lost.Key).Due)
-		// The outcome of a renewed lease counts: what names a lease is its claim, not its end.
+		// The outcome of a renewed lease counts: a lease is identified by its claim, not its end.
 		require.NoError(t, w.recorder.storeResults(t.Context(), []*result{deadResult(mine)}))
 		require.Equal(t, Dead, w.read(t, mine.Key).Status)
 	})

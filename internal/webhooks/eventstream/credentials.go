@@ -22,7 +22,7 @@ const (
 	trust = 30 * time.Second
 )
 
-// credential is what opened one or more streams.
+// credential is the credential that opened one or more streams.
 type credential struct {
 	check    func(ctx context.Context) error
 	readers  map[*Reader]struct{}

@@ -29,7 +29,7 @@ type feed struct {
 	mu sync.Mutex
 	// from is the position after which the feed has every message of its environment.
 	from int64
-	// chunks are what the feed has; the first of them has the index base.
+	// chunks are the feed's content; the first has the index base.
 	chunks   []*chunk
 	base     int64
 	messages int
@@ -164,7 +164,7 @@ const (
 	takeBytes  = 256 << 10
 )
 
-// reading is what a feed has for a reader.
+// reading is a feed's content for a reader.
 type reading struct {
 	chunks []*chunk
 	// changed is closed when there is more.

@@ -15,8 +15,8 @@ import (
 const (
 	// tickInterval is how often the log is read while there are readers: messages wait for each other that long.
 	tickInterval = 50 * time.Millisecond
-	// tickRate is how many messages the hub reads in a second at most: what costs about a quarter of one processor. Beyond
-	// it the streams fall behind, and not the events.
+	// tickRate is how many messages the hub reads in a second at most, which costs about a quarter of one processor.
+	// Beyond it the streams fall behind, and not the events.
 	tickRate = 12_000
 	// tickIdle is how long the hub sleeps without readers; the first one wakes it.
 	tickIdle = time.Hour
@@ -95,7 +95,7 @@ func (s *Service) breakOff(env id.Environment) {
 	}
 }
 
-// round is what the hub has read at a time.
+// round is the result of one read by the hub.
 type round struct {
 	messages      int
 	byEnvironment map[id.Environment]int

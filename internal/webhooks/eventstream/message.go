@@ -76,7 +76,7 @@ func (m *message) size() int {
 	return messageOverhead + 2*text + len(m.deliveries)*deliverySize
 }
 
-// chunk is what one record of the log, or a part of one, has for readers.
+// chunk holds the messages of one record of the log, or of a part of one.
 type chunk struct {
 	// record has the messages of the record up to the end of the chunk.
 	record   events.LogPlace

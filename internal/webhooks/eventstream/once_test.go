@@ -210,7 +210,7 @@ func (c *course) restart() {
 	}
 }
 
-// wanted is what a reader must get.
+// wanted holds the messages that a reader must get.
 func (c *course) wanted(number int) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,14 +17,14 @@ const (
 	lifeJitter = 0.1
 	// pieceBytes is how much is written at a time.
 	pieceBytes = 32 << 10
-	// nodeTurnBytes is what all readers of the node may be sent in one tickInterval, each as much as the others, but for
-	// the least and the most of one reader: about 60 MB a second. It keeps readers from taking the processor and the
-	// network from the events; a reader that cannot keep up with that share is ended as lagged.
+	// nodeTurnBytes is how much all readers of the node together may be sent in one tickInterval: about 60 MB a second.
+	// Readers have equal shares, within the minimum and maximum of one reader. It keeps readers from taking the processor
+	// and the network from the events; a reader that cannot keep up with that share is ended as lagged.
 	nodeTurnBytes                 = 3 << 20
 	leastTurnBytes, mostTurnBytes = 16 << 10, 512 << 10
 )
 
-// turnBytes is what one reader may be sent in one tickInterval.
+// turnBytes is how much one reader may be sent in one tickInterval.
 func (s *Service) turnBytes() int {
 	return min(max(nodeTurnBytes/max(1, int(s.open.Load())), leastTurnBytes), mostTurnBytes)
 }
@@ -227,7 +227,7 @@ func (r *Reader) begin(ctx context.Context) (*feed, *ending) {
 	}
 }
 
-// failed ends a stream that the store does not let go on.
+// failed ends a stream after an error of the store.
 func (r *Reader) failed(ctx context.Context, err error) *ending {
 	e := silent(reasonLeft)
 	if ctx.Err() == nil {

@@ -73,7 +73,7 @@ type Service struct {
 	// head is the position up to which the feeds are complete; meaningless without feeds.
 	head  int64
 	feeds map[feedKey]*feed
-	// bytes is what the feeds hold.
+	// bytes is the size of the feeds.
 	bytes       int
 	readers     int
 	perEnv      map[id.Environment]int
@@ -108,7 +108,7 @@ func (s *Service) endStreams() { s.stop.Do(func() { close(s.stopping) }) }
 
 // Request is a request for a stream.
 type Request struct {
-	// View is what the reader may see: an environment, or some of its connections.
+	// View bounds what the reader may see: an environment, or some of its connections.
 	View   access.View
 	Filter events.Filter
 	// From is where the reader stopped; nil for a new reader.

@@ -344,7 +344,7 @@ func TestEndings(t *testing.T) {
 	})
 }
 
-// A node feeds so many readers and no more, and an environment has its share; who leaves makes room.
+// A node feeds so many readers and no more, and an environment has its share. A reader that leaves makes room.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, _ *clock.Manual) {

@@ -44,7 +44,7 @@ const (
 // maxIDLength is the length of the longest id in characters.
 const maxIDLength = (maxPlace*8 + 5) / 6
 
-// digest is what a place's text has of its environment, so that the place of another is recognised.
+// digest is the part of a place's text that depends on its environment, so that the place of another is recognised.
 type digest [digestLength]byte
 
 func digestOf(env id.Environment) digest {

@@ -61,7 +61,7 @@ func environment(t require.TestingT, d *db.DB) id.Environment {
 	return id.Environment(env)
 }
 
-// people is who may do what.
+// people holds the rights of the principals.
 type people struct {
 	mu  sync.Mutex
 	err error
@@ -193,7 +193,7 @@ func (w *world) sameAttempt(n int, uuid, try string) {
 	}
 }
 
-// errBroken is what a broken connection gives.
+// errBroken is the error of a broken connection.
 var errBroken = errors.New("the connection is broken")
 
 // client reads streams, one after the other, and remembers the last id.

@@ -88,7 +88,7 @@ func TestTicketIsRefused(t *testing.T) {
 	})
 }
 
-// Of many who bring one ticket at the same time, one gets in.
+// Of many simultaneous requests with one ticket, one opens the stream.
 func TestTicketWorksOnce(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, _ *clock.Manual) {

@@ -17,7 +17,7 @@ const (
 	maxNodes, maxDepth = 2000, 50
 )
 
-// environment is what filters are checked against. It is built once and immutable.
+// environment is the CEL environment of filters. It is built once and immutable.
 var environment = sync.OnceValue(func() *cel.Env { //nolint:gochecknoglobals // a constant
 	registry, err := types.NewRegistry()
 	if err != nil {

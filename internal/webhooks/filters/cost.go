@@ -16,7 +16,7 @@ const (
 	assumedSize = 32
 	// textUnit is how many bytes of text cost one unit, matchUnit how many steps of matching a pattern.
 	textUnit, matchUnit = 10, 100
-	// zoneCost is what it costs to look up a time zone, in addition to the call.
+	// zoneCost is the cost of looking up a time zone, in addition to the call.
 	zoneCost = 40
 )
 
@@ -26,9 +26,8 @@ func inZone(function string, operands int) bool {
 	return operands == withZone && strings.HasPrefix(function, "get")
 }
 
-// model says what a call costs, before and while a filter runs. CEL's own model goes by the types that the checker has
-// found; most of an event has none, so this one goes by the values: one unit for the call, and what its operands come
-// to.
+// model says what a call costs, before and while a filter runs. CEL's own model uses the types that the checker has
+// found. Most of an event has none, so this one uses the values: one unit for the call, and what its operands come to.
 type model struct{ patterns map[string]pattern }
 
 // CallCost returns what a call with these operands has cost. It implements cost.ActualCostEstimator.
@@ -57,7 +56,7 @@ func (m model) CallCost(function, _ string, args []ref.Val, result ref.Val) *uin
 	return &total
 }
 
-// length is what it costs to go over a text once; other values cost nothing beyond the call.
+// length is the cost of going over a text once; other values cost nothing beyond the call.
 func length(v ref.Val) uint64 {
 	switch v := v.(type) {
 	case types.String:
@@ -69,7 +68,7 @@ func length(v ref.Val) uint64 {
 	}
 }
 
-// weight is what it costs to go over a value and all it holds; beyond most it stops counting.
+// weight is the cost of going over a value and all it holds; beyond most it stops counting.
 func weight(v ref.Val, most uint64) uint64 {
 	switch v := v.(type) {
 	case object:

@@ -23,7 +23,7 @@ func explain(found []*common.Error) []Violation {
 		}
 		rule, message := words(e.Message)
 		if rule == ruleSyntax && len(violations) > 0 {
-			break // what follows the first place that cannot be read says more about the parser than about the filter
+			break // later errors say more about the parser than about the filter
 		}
 		violation := Violation{rule, position(e.Location) + message}
 		if !slices.Contains(violations, violation) {

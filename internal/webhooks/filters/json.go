@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxValues is how many members and items of a body a filter may come to know: what it holds of an event in memory
-	// stays within some megabytes, however large the event is.
+	// maxValues is how many members and items of a body a filter may read: its memory for an event stays within some
+	// megabytes, however large the event is.
 	maxValues = 100_000
 	// maxScanned is how many bytes of JSON a filter may look through, counting every level that it opens again.
 	maxScanned = 64 << 20

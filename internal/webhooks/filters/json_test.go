@@ -116,7 +116,7 @@ func FuzzFilter(f *testing.F) {
 	})
 }
 
-// BenchmarkEval is what a filter costs an event that one is asked of.
+// BenchmarkEval measures the cost of a filter for one event.
 func BenchmarkEval(b *testing.B) {
 	e := Event{Type: "issues.opened",
 		Body: []byte(`{"action":"opened","issue":{"number":7,"labels":[{"name":"bug"},{"name":"ui"}]}}`)}

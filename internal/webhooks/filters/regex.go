@@ -14,8 +14,8 @@ import (
 const (
 	// maxPattern bounds a pattern after it is compiled, in instructions.
 	maxPattern = 1000
-	// maxMatch bounds one match: the bytes of the text times the instructions of the pattern, which is what matching costs
-	// at worst (RE2 never goes back).
+	// maxMatch bounds one match: the bytes of the text times the instructions of the pattern, the worst cost of matching
+	// (RE2 never goes back).
 	maxMatch = 4 << 20
 )
 

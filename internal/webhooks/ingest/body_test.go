@@ -331,7 +331,8 @@ func TestBrokenBodies(t *testing.T) {
 	}
 }
 
-// timeoutError is what a connection's read returns once its deadline has passed, wrapped as the net package does.
+// timeoutError is the error that a connection's read returns once its deadline has passed, wrapped as the net package
+// does.
 type timeoutError struct{}
 
 func (*timeoutError) Error() string { return "read tcp: " + os.ErrDeadlineExceeded.Error() }

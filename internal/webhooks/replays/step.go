@@ -24,7 +24,7 @@ const (
 	stepEvents = 50
 )
 
-// part is what one step starts.
+// part holds the deliveries that one step starts.
 type part struct {
 	*deliveries.BulkReplay
 	// begun is the event that an earlier step has begun, which is then the only one; empty for a part of the scan.

@@ -35,7 +35,7 @@ type world struct {
 	t     *testing.T
 	clk   *clock.Manual
 	keeps settings
-	// stored is what readers of the API read.
+	// stored is the data that readers of the API read.
 	stored *events.Store
 }
 

@@ -27,8 +27,8 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
-// BenchmarkFilters is what a look for filters adds to an event: next to nothing where the environment has none, and
-// otherwise one more match.
+// BenchmarkFilters measures the cost of looking for filters for an event: next to nothing where the environment has
+// none, and otherwise one more match.
 func BenchmarkFilters(b *testing.B) {
 	for _, filtered := range []bool{false, true} {
 		b.Run(fmt.Sprintf("filtered=%t", filtered), func(b *testing.B) {

@@ -17,7 +17,7 @@ type Matched struct {
 	Filter *filters.Filter
 }
 
-// scope is what a subscription is restricted to. An empty field does not restrict.
+// scope holds the restrictions of a subscription. An empty field does not restrict.
 type scope struct{ providerConfigKey, connectionID string }
 
 // entry is one subscription in the index.

@@ -20,7 +20,7 @@ type retired struct {
 	UntilMillis int64 `json:"until_ms"`
 }
 
-// rotation is what a change does to the signing secrets of a subscription.
+// rotation is the effect of a change on the signing secrets of a subscription.
 type rotation struct {
 	// secret is set when there is a new one.
 	secret patch.Optional[secretbox.Secret]

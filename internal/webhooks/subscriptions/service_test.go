@@ -291,7 +291,7 @@ func TestDisable(t *testing.T) {
 	})
 }
 
-// Of two changes at the same time neither is lost: the one that comes second begins again on what the first has left.
+// No simultaneous change is lost: the second of two starts again from the result of the first.
 func TestConcurrentChangesKeepBoth(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

@@ -106,7 +106,7 @@ type Subscription struct {
 	UpdatedAt time.Time
 }
 
-// RetiringSecret is what readers may see of a replaced signing secret that still signs.
+// RetiringSecret holds the visible fields of a replaced signing secret that still signs.
 type RetiringSecret struct {
 	// Hint holds the last four characters, as Subscription.SecretHint does.
 	Hint string
@@ -122,7 +122,8 @@ type RetiringKey struct {
 	Until time.Time
 }
 
-// Target is what an attempt needs to know of a subscription. It is an immutable, shared snapshot: do not modify it.
+// Target holds the parts of a subscription that an attempt needs. It is an immutable, shared snapshot: do not modify
+// it.
 type Target struct {
 	ID          string
 	Environment id.Environment

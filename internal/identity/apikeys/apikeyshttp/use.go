@@ -103,7 +103,7 @@ type verifyOutput struct {
 	Body         keyVerification
 }
 
-// keyVerification is what a text is.
+// keyVerification describes a text.
 type keyVerification struct {
 	// Whether the text is a key of the team that works now if it is used from an allowed network.
 	Valid bool `json:"valid" example:"true"`

@@ -58,7 +58,7 @@ type setupOutput struct {
 	Body     setup
 }
 
-// setup is what a new installation consists of.
+// setup is the content of a new installation.
 type setup struct {
 	// The first owner.
 	User wire.TeamUser `json:"user"`

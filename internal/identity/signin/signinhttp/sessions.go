@@ -94,8 +94,8 @@ type signInOutput struct {
 	Body      signIn
 }
 
-// signIn is what a successful sign-in returns. Its token is shown once, but works for minutes only and is a session's,
-// not a stored credential.
+// signIn is the response to a successful sign-in. Its token is shown once, but works for minutes only and is a
+// session's, not a stored credential.
 type signIn struct {
 	// Generated: a JWT, to be sent as `Authorization: Bearer`. It contains no permissions; the service reads them for each
 	// request.

@@ -12,7 +12,7 @@ import (
 	"sallyport/internal/platform/jobs"
 )
 
-// known is what the model knows of a job.
+// known is the model's state of a job.
 type known struct {
 	id      string
 	due     time.Time

@@ -30,7 +30,7 @@ type Run struct {
 	event  chan jobs.Event
 }
 
-// result is what a handler returns.
+// result is the return value of a handler.
 type result struct {
 	outcome jobs.Outcome
 	err     error

@@ -25,7 +25,7 @@ type Callers struct {
 	Keys map[string]Key
 }
 
-// Key is what an API key may do, and in which environment.
+// Key describes what an API key may do, and in which environment.
 type Key struct {
 	Environment id.Environment
 	Grants      *access.Grants

@@ -307,7 +307,7 @@ func TestPageOfLargeBodies(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		s := newServer(t, store)
-		// The budget goes by the stored size, so the test need not store that much.
+		// The budget uses the stored size, so the test need not store that much.
 		for _, size := range []int64{20 << 20, 9 << 20, 9 << 20, 1} {
 			s.event(t, func(e *events.NewEvent) { e.BodySize = size })
 		}

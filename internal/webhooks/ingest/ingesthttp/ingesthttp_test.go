@@ -99,7 +99,7 @@ func TestRefusalsAreCountedByHost(t *testing.T) {
 	}
 }
 
-// The receiver learns what it needs to bound a body: who sends, and how to set the time by which it must be there.
+// The receiver gets the sender's address and a way to set the body's deadline, with which it bounds a body.
 func TestRequestIsHandedOver(t *testing.T) {
 	t.Parallel()
 	r := &receiver{receipt: ingest.Receipt{EventUUID: "01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"}}

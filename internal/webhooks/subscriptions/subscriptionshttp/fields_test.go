@@ -14,7 +14,7 @@ import (
 // writable is a field that callers write and responses show. All values are JSON.
 type writable struct {
 	name string
-	// initial is what a subscription shows that was created without the field.
+	// initial is the field's value of a subscription that was created without it.
 	initial string
 	// first and second are values as they are sent and shown.
 	first, second string
