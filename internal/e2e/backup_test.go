@@ -145,6 +145,7 @@ func tool(t *testing.T, name string) string {
 // server on which all of it goes on; doctor finds nothing wrong with it.
 func TestPostgresDumpAndRestore(t *testing.T) {
 	t.Parallel()
+	testkit.NeedLong(t)
 	source, target := testkit.NewPostgres(t), testkit.NewPostgres(t)
 	dump, restore := tool(t, "pg_dump"), tool(t, "pg_restore")
 	w := newWorld(t, source, t.TempDir())
