@@ -16,8 +16,8 @@ import (
 	"sallyport/internal/platform/testkit"
 )
 
-// TestMain deletes what outlives single tests. Many servers in one process produce much garbage and keep little, so that
-// collecting it less often saves a tenth of the time.
+// TestMain deletes what outlives single tests. Many servers in one process produce much garbage and keep little, so
+// that collecting it less often saves a tenth of the time.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	code := m.Run()

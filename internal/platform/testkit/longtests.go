@@ -21,8 +21,8 @@ func NeedLong(t *testing.T) {
 	}
 }
 
-// LimitProperties has rapid draw 25 cases for each property of a package instead of 100, except in long tests. It is for
-// packages whose properties drive databases, and whose TestMain calls it. -rapid.checks overrides it.
+// LimitProperties has rapid draw 25 cases for each property of a package instead of 100, except in long tests. It is
+// for packages whose properties drive databases, and whose TestMain calls it. -rapid.checks overrides it.
 func LimitProperties() {
 	if IsLong() {
 		return
