@@ -13,12 +13,17 @@ const (
 // ended.
 func (s *Service) HangRead(ctx context.Context, release <-chan struct{}) <-chan error {
 	begun, ended := make(chan struct{}), make(chan error, 1)
-	result := s.cache.loads.DoChan("", func() (any, error) {
+	load := s.keys.Load
+	s.keys.Load = func(_ context.Context, key string) (*Keys, error) {
 		close(begun)
 		<-release
-		return s.readKeys(ctx)
-	})
+		return load(ctx, key)
+	}
+	go func() {
+		_, err := s.keys.Get(ctx, "", 0)
+		ended <- err
+	}()
 	<-begun
-	go func() { ended <- (<-result).Err }()
+	s.keys.Load = load
 	return ended
 }

@@ -8,6 +8,7 @@ import (
 
 	"sallyport/internal/identity/installation"
 	"sallyport/internal/identity/team"
+	"sallyport/internal/platform/cache"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/secretbox"
@@ -31,7 +32,7 @@ type Service struct {
 	clock  clock.Clock
 	issuer string
 	team   *team.Service
-	cache  signingCache
+	keys   cache.Timed[*Keys]
 }
 
 var errIssuer = errors.New("access tokens need an issuer")
@@ -41,7 +42,9 @@ func New(c Config) (*Service, error) {
 	if c.Issuer == "" {
 		return nil, errIssuer
 	}
-	return &Service{db: c.DB, box: c.Box, clock: c.Clock, issuer: c.Issuer, team: c.Team}, nil
+	s := &Service{db: c.DB, box: c.Box, clock: c.Clock, issuer: c.Issuer, team: c.Team}
+	s.keys = cache.Timed[*Keys]{Clock: c.Clock, Load: s.readKeys, Timeout: signingKeyRead}
+	return s, nil
 }
 
 // EnsureKey adds a signing key to a database that has none, and reads the keys. Several nodes may call it at the same

@@ -11,11 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	"golang.org/x/sync/singleflight"
 
 	"sallyport/internal/identity/audit"
 	"sallyport/internal/identity/installation"
@@ -124,53 +122,13 @@ func (r keyring) expired(now time.Time) []string {
 	return ids
 }
 
-// signingCache holds what was last read of signing_keys. The lock is never held over a reading.
-type signingCache struct {
-	mu    sync.Mutex
-	read  time.Time
-	keys  *Keys
-	loads singleflight.Group
-}
-
-// last returns what was read last, or nil, and when.
-func (c *signingCache) last() (*Keys, time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.keys, c.read
-}
-
-func (c *signingCache) set(k *Keys, read time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.keys, c.read = k, read
-}
-
 // Keys returns the signer and verifier of access tokens, with keys that were read within signingKeyCache.
 func (s *Service) Keys(ctx context.Context) (*Keys, error) {
-	cached, read := s.cache.last()
-	if age := s.clock.Now().Sub(read); cached != nil && age >= 0 && age < signingKeyCache {
-		return cached, nil
-	}
-	// All waiting requests share the reading, so it outlives the request that began it.
-	loaded := s.cache.loads.DoChan("", func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), signingKeyRead)
-		defer cancel()
-		return s.readKeys(ctx)
-	})
-	select {
-	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for the signing keys: %w", ctx.Err())
-	case r := <-loaded:
-		if r.Err != nil {
-			return nil, r.Err
-		}
-		t, _ := r.Val.(*Keys)
-		return t, nil
-	}
+	return s.keys.Get(ctx, "", signingKeyCache)
 }
 
-func (s *Service) readKeys(ctx context.Context) (*Keys, error) {
-	now := s.clock.Now()
+// readKeys loads the one value of the cache.
+func (s *Service) readKeys(ctx context.Context, _ string) (*Keys, error) {
 	stored, err := readSigningKeys(ctx, s.db.Read())
 	if err != nil {
 		return nil, err
@@ -179,9 +137,7 @@ func (s *Service) readKeys(ctx context.Context) (*Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := newKeys(s.issuer, ring)
-	s.cache.set(t, now)
-	return t, nil
+	return newKeys(s.issuer, ring), nil
 }
 
 var errNoSigningKey = errors.New("there is no signing key")
@@ -230,7 +186,8 @@ func signingKeyAD(keyID string) secretbox.AD {
 func (s *Service) JWKS(ctx context.Context) (jose.JSONWebKeySet, error) {
 	t, err := s.Keys(ctx)
 	if err != nil {
-		if t, _ = s.cache.last(); t == nil {
+		var ok bool
+		if t, ok = s.keys.Last(""); !ok {
 			return jose.JSONWebKeySet{}, err
 		}
 	}

@@ -202,7 +202,8 @@ const (
 // keyDigest is the HMAC of a text under the pepper. The digest does not reveal the text.
 type keyDigest [sha256.Size]byte
 
-// keyCache holds the keys that were used lately, by the digest of their text: only texts that held are in it.
+// keyCache holds the keys that were used lately, by the digest of their text: only texts that held are in it. ADR 32
+// says why it is not a cache of package cache.
 type keyCache struct {
 	mu     sync.RWMutex
 	byText map[keyDigest]cachedKey

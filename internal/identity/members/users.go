@@ -77,8 +77,8 @@ func AddUser(ctx context.Context, tx *sql.Tx, u User, passwordHash string, nowMi
 
 // SetPasswordHash replaces the hash of a user's password.
 func SetPasswordHash(ctx context.Context, tx *sql.Tx, user, passwordHash string, nowMillis int64) error {
-	_, err := tx.ExecContext(ctx, "UPDATE users SET password_hash = $2, updated_ms = $3 WHERE id = $1", user, passwordHash,
-		nowMillis)
+	columns := append(passwordColumns(new(User), &passwordHash).Only("password_hash"), db.Col("updated_ms", &nowMillis))
+	_, err := db.Update(ctx, tx, "UPDATE users", columns, new(db.Where).And("id = ?", user))
 	if err != nil {
 		return fmt.Errorf("store the password: %w", err)
 	}
@@ -88,8 +88,8 @@ func SetPasswordHash(ctx context.Context, tx *sql.Tx, user, passwordHash string,
 // ReplacePasswordHash replaces the hash that a password was just checked against, with itself where it stays, and
 // reports whether it was still there. It locks the user's row, so that no change of the password comes between.
 func ReplacePasswordHash(ctx context.Context, tx *sql.Tx, user, before, after string) (bool, error) {
-	return db.Changed(tx.ExecContext(ctx, "UPDATE users SET password_hash = $3 WHERE id = $1 AND password_hash = $2",
-		user, before, after))
+	return db.Update(ctx, tx, "UPDATE users", passwordColumns(new(User), &after).Only("password_hash"),
+		new(db.Where).And("id = ? AND password_hash = ?", user, before))
 }
 
 // LockUser locks a user's row until the transaction ends, so that two sign-ins do not change the user's roles at the

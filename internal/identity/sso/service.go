@@ -15,6 +15,7 @@ import (
 	"sallyport/internal/identity/signin"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/cache"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/egress"
@@ -47,13 +48,16 @@ type Service struct {
 	signIn   *signin.Service
 	peer     peer
 	callback func(providerID string) string
-	cache    *cache
+	// issuers keeps what issuers publish, by their URL.
+	issuers cache.Timed[published]
 }
 
 // New returns a Service.
 func New(c Config) *Service {
-	return &Service{db: c.DB, box: c.Box, clock: c.Clock, members: c.Members, signIn: c.SignIn,
-		peer: peer{client: c.Egress, timeout: cmp.Or(c.Timeout, exchangeTimeout)}, callback: c.CallbackURL, cache: newCache()}
+	s := &Service{db: c.DB, box: c.Box, clock: c.Clock, members: c.Members, signIn: c.SignIn,
+		peer: peer{client: c.Egress, timeout: cmp.Or(c.Timeout, exchangeTimeout)}, callback: c.CallbackURL}
+	s.issuers = cache.Timed[published]{Clock: c.Clock, Load: s.ask, Max: maxCached}
+	return s
 }
 
 // CallbackURL is where the provider is to send browsers back to: the redirect URI to be registered there.

@@ -336,6 +336,6 @@ func (s *Service) Test(ctx context.Context, p Provider) []Check {
 	if f != nil {
 		return []Check{{Name: CheckDiscovery, OK: true}, {Name: CheckKeys, Message: f.Message}}
 	}
-	s.cache.put(p.Issuer, published{metadata: m, keys: keys, asked: s.clock.Now()})
+	s.issuers.Put(p.Issuer, published{metadata: m, keys: keys})
 	return []Check{{Name: CheckDiscovery, OK: true}, {Name: CheckKeys, OK: true}}
 }

@@ -1,6 +1,6 @@
 // Package cache keeps values in memory that were read from the database, and drops them when they may have changed: on
 // every change by this process, and after a change by another process when the caller compares versions (see
-// db.Versions).
+// db.Versions). Timed is for values that go by their age instead.
 package cache
 
 import (
