@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,7 +14,6 @@ import (
 	"sallyport/internal/operator"
 	"sallyport/internal/platform/apiclient"
 	"sallyport/internal/platform/secretbox"
-	"sallyport/internal/platform/terminal"
 )
 
 // These variables belong to commands that call the API of a server. They are not settings of the server.
@@ -139,50 +136,6 @@ func (e *env) variable(name string) (value string) {
 	return value
 }
 
-// table begins a table on standard output.
-func (e *env) table(columns ...terminal.Column) *terminal.Table {
-	return terminal.NewTable(e.stdout, terminal.ScreenOf(e.stdout, e.environ), columns...)
-}
-
-// tableChunk is the number of rows of a long table that are read before they are printed.
-const tableChunk = 250
-
-// list prints the rows of a list, in a table that add fills or as one JSON array. noun names the rows.
-func (e *env) list(ctx context.Context, c *apiclient.Client, r apiclient.Request, p paging, asJSON bool, noun string,
-	t *terminal.Table, add func(t *terminal.Table, row json.RawMessage) error,
-) error {
-	if p.Limit < 1 {
-		return usageError("--limit must be at least 1")
-	}
-	n := 0
-	array := jsonArray{w: e.stdout}
-	more, err := c.Each(ctx, r, p.limit(), func(row json.RawMessage) error {
-		n++
-		if asJSON {
-			return array.add(row)
-		}
-		if err := add(t, row); err != nil {
-			return err
-		}
-		if n%tableChunk == 0 {
-			return t.Flush()
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		err = array.end()
-	} else {
-		err = t.Flush()
-	}
-	if err == nil && more {
-		e.note("There are more %s. --limit shows more, --all shows all.", noun)
-	}
-	return err
-}
-
 // paging holds the flags of commands that list.
 type paging struct {
 	Limit int    `default:"50" placeholder:"N" help:"The maximum number to list."`
@@ -204,70 +157,6 @@ func into[T any](row json.RawMessage) (T, error) {
 		return v, fmt.Errorf("%w: %w", apiclient.ErrForeign, err)
 	}
 	return v, nil
-}
-
-// jsonArray writes an array of JSON values one by one, formatted as printJSON formats a whole array.
-type jsonArray struct {
-	w io.Writer
-	n int
-}
-
-func (a *jsonArray) add(value json.RawMessage) error {
-	lead := ",\n  "
-	if a.n == 0 {
-		lead = "[\n  "
-	}
-	a.n++
-	var b bytes.Buffer
-	b.WriteString(lead)
-	if err := json.Indent(&b, terminal.JSON(value), "  ", "  "); err != nil {
-		return fmt.Errorf("print JSON: %w", err)
-	}
-	return a.write(b.Bytes())
-}
-
-func (a *jsonArray) end() error {
-	if a.n == 0 {
-		return a.write([]byte("[]\n"))
-	}
-	return a.write([]byte("\n]\n"))
-}
-
-func (a *jsonArray) write(b []byte) error {
-	if _, err := a.w.Write(b); err != nil {
-		return fmt.Errorf("print JSON: %w", err)
-	}
-	return nil
-}
-
-// printRaw writes one JSON value of the API.
-func printRaw(w io.Writer, value json.RawMessage) error {
-	var b bytes.Buffer
-	if err := json.Indent(&b, terminal.JSON(value), "", "  "); err != nil {
-		return fmt.Errorf("print JSON: %w", err)
-	}
-	b.WriteByte('\n')
-	if _, err := b.WriteTo(w); err != nil {
-		return fmt.Errorf("print JSON: %w", err)
-	}
-	return nil
-}
-
-// printFields writes names and values in two columns and leaves out values that are empty.
-func (e *env) printFields(fields [][2]string) error {
-	width := 0
-	for _, f := range fields {
-		width = max(width, len(f[0]))
-	}
-	for _, f := range fields {
-		if f[1] == "" {
-			continue
-		}
-		if _, err := fmt.Fprintf(e.stdout, "%-*s  %s\n", width, f[0], terminal.Inline(f[1])); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // apiHint returns advice about an error of an API call. It is empty if the message says it all or there is no advice.

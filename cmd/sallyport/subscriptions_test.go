@@ -68,7 +68,7 @@ func TestSubscriptionsOverTheAPI(t *testing.T) {
 		sink.Close()
 		out = r.run("", "subscriptions", "test", id, "--json")
 		require.Equal(t, exitFailed, out.code)
-		require.False(t, decode[trialRow](t, out.out).Delivered)
+		require.False(t, decode[subscriptionTestRow](t, out.out).Delivered)
 		require.Contains(t, r.run("", "subscriptions", "test", id).out, "Error        connection_refused: ")
 
 		r.refuse(exitUsage, "forward_url: ", "subscriptions", "create", "--event-types", "x", "--forward-url",

@@ -99,53 +99,54 @@ func (p *parts) build() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	trail := audit.New(audit.Config{DB: p.db})
-	login := sso.New(sso.Config{DB: p.db, Box: p.box, Clock: p.clock, Members: ids.Members, SignIn: ids.SignIn,
+	auditStore := audit.New(audit.Config{DB: p.db})
+	ssoService := sso.New(sso.Config{DB: p.db, Box: p.box, Clock: p.clock, Members: ids.Members, SignIn: ids.SignIn,
 		Egress: p.client, CallbackURL: func(providerID string) string {
 			return p.cfg.PublicURL + ssohttp.CallbackPath(providerID)
 		}})
 
 	lifetimes := events.LifetimesFunc(ids.Team.Lifetimes)
-	list := events.New(events.Config{DB: p.db, Deliveries: deliveries.Filter{}, Clock: p.clock, Retention: lifetimes})
-	rejected := rejections.New(rejections.Config{DB: p.db, Clock: p.clock})
+	eventStore := events.New(events.Config{DB: p.db, Deliveries: deliveries.Filter{}, Clock: p.clock,
+		Retention: lifetimes})
+	rejectionLog := rejections.New(rejections.Config{DB: p.db, Clock: p.clock})
 	directory := subscriptions.NewDirectory(p.db)
 	requests, batches, evaluations := obs.NewRequests(), obs.NewBatches(), filters.NewEvaluations()
-	own := ownevents.New(ownevents.Config{DB: p.db, Events: list, Subscriptions: directory, Clock: p.clock,
+	own := ownevents.New(ownevents.Config{DB: p.db, Events: eventStore, Subscriptions: directory, Clock: p.clock,
 		Evaluations: evaluations})
 	conns, err := connections.New(connections.Config{DB: p.db, Clock: p.clock, Box: p.box, Providers: p.providers,
 		Environments: ids.Team, Keyring: verification.NewKeyring(verification.NewKeyFetcher(p.client)), Logger: p.log,
-		OnDelete: []connections.DeleteHook{rejected.Forget},
+		OnDelete: []connections.DeleteHook{rejectionLog.Forget},
 		OnChange: []connections.ChangeHook{own.ConnectionChanged}})
 	if err != nil {
 		return nil, err
 	}
-	queue := deliveries.NewStore(deliveries.StoreConfig{DB: p.db, Events: list, Logger: p.log,
+	deliveryStore := deliveries.NewStore(deliveries.StoreConfig{DB: p.db, Events: eventStore, Logger: p.log,
 		Emitters: []deliveries.Emitter{own}})
 	subs := subscriptions.New(subscriptions.Config{DB: p.db, Box: p.box, Clock: p.clock, Targets: p.client,
-		Connections: conns, Environments: ids.Team, Deliveries: queue, Directory: directory,
+		Connections: conns, Environments: ids.Team, Deliveries: deliveryStore, Directory: directory,
 		Emitters: []subscriptions.Emitter{own}, PublicURL: p.cfg.PublicURL})
-	sent := deliveries.New(deliveries.Config{Store: queue, Subscriptions: subs, Client: p.client, Clock: p.clock,
-		Logger: p.log, Batches: batches, Options: deliveries.Options{Concurrency: p.cfg.DeliveryConcurrency,
+	deliveryService := deliveries.New(deliveries.Config{Store: deliveryStore, Subscriptions: subs, Client: p.client,
+		Clock: p.clock, Logger: p.log, Batches: batches, Options: deliveries.Options{Concurrency: p.cfg.DeliveryConcurrency,
 			PerSubscription: p.cfg.DeliveryConcurrencyPerSubscription, PerHost: p.cfg.DeliveryConcurrencyPerHost,
 			Lease: lease, Node: p.node}})
-	replayed := replays.New(replays.Config{DB: p.db, Clock: p.clock, Events: list, Deliveries: sent, Subscriptions: subs,
-		Logger: p.log, Node: p.node})
-	stream := eventstream.New(eventstream.Config{DB: p.db, Events: list, Attempts: queue, Identity: ids.Principals,
-		Clock: p.clock, Logger: p.log, Data: eventshttp.StreamData, Options: eventstream.Options{
+	replayService := replays.New(replays.Config{DB: p.db, Clock: p.clock, Events: eventStore, Deliveries: deliveryService,
+		Subscriptions: subs, Logger: p.log, Node: p.node})
+	stream := eventstream.New(eventstream.Config{DB: p.db, Events: eventStore, Attempts: deliveryStore,
+		Identity: ids.Principals, Clock: p.clock, Logger: p.log, Data: eventshttp.StreamData, Options: eventstream.Options{
 			MaxReaders: p.cfg.StreamMaxReaders, MaxPerEnvironment: p.cfg.StreamMaxReadersPerEnvironment}})
-	retained := retention.New(retention.Config{DB: p.db, Deliveries: queue, Lifetimes: lifetimes,
+	retentionWorker := retention.New(retention.Config{DB: p.db, Deliveries: deliveryStore, Lifetimes: lifetimes,
 		Clock: p.clock, Logger: p.log})
 	limiter, err := ratelimit.New(ratelimit.Options{DB: p.db, Clock: p.clock, Logger: p.log, Node: p.node})
 	if err != nil {
 		return nil, err
 	}
-	received := ingest.New(ingest.Config{DB: p.db, Connections: conns, Subscriptions: subs, Deliveries: sent,
-		Rejections: rejected, Limiter: limiter, Clock: p.clock, Logger: p.log, Evaluations: evaluations, Batches: batches,
-		Options: ingest.Options{
+	ingestService := ingest.New(ingest.Config{DB: p.db, Connections: conns, Subscriptions: subs,
+		Deliveries: deliveryService, Rejections: rejectionLog, Limiter: limiter, Clock: p.clock, Logger: p.log,
+		Evaluations: evaluations, Batches: batches, Options: ingest.Options{
 			MaxBodyBytes: p.cfg.WebhookMaxBodyBytes, MemoryBudget: p.cfg.WebhookMemoryBudgetBytes,
 			DedupeWindow: p.cfg.WebhookDedupeWindow, SpoolDir: filepath.Join(p.cfg.Data, "spool"),
 			PublicURL: p.cfg.PublicURL}})
-	repeats := idempotency.New(idempotency.Config{DB: p.db, Box: p.box, Clock: p.clock})
+	idempotencyStore := idempotency.New(idempotency.Config{DB: p.db, Box: p.box, Clock: p.clock})
 
 	modules := []module.Module{
 		p.databaseModule(),
@@ -154,17 +155,17 @@ func (p *parts) build() (*process, error) {
 		{Name: "platform/ratelimit", Jobs: limiter.Jobs(), Metrics: limiter.Metrics(),
 			Tables:   []module.Table{{Name: "rate_limit_buckets"}, {Name: "rate_limit_nodes"}},
 			Services: []module.Service{module.Background("rate-limits", limiter.Run)}},
-		{Name: "platform/idempotency", Jobs: repeats.Jobs(), Sealed: idempotency.SealedColumns(),
+		{Name: "platform/idempotency", Jobs: idempotencyStore.Jobs(), Sealed: idempotency.SealedColumns(),
 			Tables: []module.Table{{Name: "idempotency_keys", Outlives: "they expire within a day"}}},
-		eventshttp.Module(list, sent, stream),
-		deliverieshttp.Module(sent, list, subs),
+		eventshttp.Module(eventStore, deliveryService, stream),
+		deliverieshttp.Module(deliveryService, eventStore, subs),
 		evaluations.Module(),
-		retained.Module(),
-		replayshttp.Module(replayed),
-		ingesthttp.Module(received),
-		rejectionshttp.Module(rejected),
+		retentionWorker.Module(),
+		replayshttp.Module(replayService),
+		ingesthttp.Module(ingestService),
+		rejectionshttp.Module(rejectionLog),
 		stream.Module(),
-		audithttp.Module(trail, ids.Team, ids.Principals),
+		audithttp.Module(auditStore, ids.Team, ids.Principals),
 		p.providers.Module(conns, conns.ProvidersChanged),
 		connectionshttp.Module(conns, p.cfg.PublicURL),
 		subscriptionshttp.Module(subs),
@@ -176,13 +177,13 @@ func (p *parts) build() (*process, error) {
 		apikeyshttp.Module(ids.Keys),
 		setuphttp.Module(ids.Setup),
 		mail.Module(),
-		ssohttp.Module(login, signinhttp.RefreshCookie{}),
+		ssohttp.Module(ssoService, signinhttp.RefreshCookie{}),
 	}
 	return &process{
 		modules: modules, identity: ids,
 		api: httpapi.Config{Logger: p.log, Clock: p.clock, Auth: ids.Principals, Keys: ids.Keys,
-			TrustedProxies: p.cfg.TrustedProxies, Limits: p.limits(limiter), Idempotency: repeats, LoopbackHostsOnly: p.cfg.Dev,
-			Observe: requests.Observe},
+			TrustedProxies: p.cfg.TrustedProxies, Limits: p.limits(limiter), Idempotency: idempotencyStore,
+			LoopbackHostsOnly: p.cfg.Dev, Observe: requests.Observe},
 	}, nil
 }
 

@@ -135,7 +135,7 @@ func VerifyWebhook(ctx context.Context, cfg *config.Config, clk clock.Clock,
 		return v, err
 	}
 	request := asReceived(r, in, cfg.PublicURL)
-	trial := ingest.Try(ctx, in, request, cfg.WebhookMaxBodyBytes, cfg.WebhookDedupeWindow)
+	trial := ingest.DryRun(ctx, in, request, cfg.WebhookMaxBodyBytes, cfg.WebhookDedupeWindow)
 	v = verdict(trial)
 	v.ReceivedAt = httpapi.Time(r.ReceivedAt)
 	v.Connection = WebhookConnection{
@@ -220,7 +220,7 @@ func findNamed(ctx context.Context, svc *connections.Service, environments []tea
 	}
 }
 
-func verdict(t ingest.Trial) WebhookVerdict {
+func verdict(t ingest.DryRunResult) WebhookVerdict {
 	switch {
 	case t.Refusal != nil:
 		return WebhookVerdict{Refusal: &WebhookRefusal{
@@ -243,7 +243,7 @@ func verdict(t ingest.Trial) WebhookVerdict {
 }
 
 // doubts says what a verdict does not rest on.
-func doubts(in *connections.Inbound, r WebhookRequest, t ingest.Trial) []string {
+func doubts(in *connections.Inbound, r WebhookRequest, t ingest.DryRunResult) []string {
 	var notes []string
 	if in.Unusable {
 		notes = append(notes, "The connection's settings or secrets do not fit the provider's definition, so that it "+

@@ -85,7 +85,7 @@ func (a *API) authorize(r *http.Request, op Operation) (*http.Request, access.Pr
 		a.cfg.Keys.KeySeen(p.ID, p.IP, r.UserAgent(), op.Method+" "+op.Path)
 	}
 	callFrom(ctx).credential = func() Credential { return Credential{Name: sent.fingerprint(p), Check: again} }
-	obs.EventFrom(ctx).Add(slog.String("principal", p.ID), slog.String("environment_id", string(p.Environment)))
+	obs.LineFrom(ctx).Add(slog.String("principal", p.ID), slog.String("environment_id", string(p.Environment)))
 	return r.WithContext(access.With(ctx, p)), p, nil
 }
 

@@ -74,7 +74,7 @@ func resolveError(err error) *apperr.Error {
 // WriteError responds with the envelope of err and records err for the log.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	e := resolveError(err)
-	obs.EventFrom(r.Context()).Fail(err)
+	obs.LineFrom(r.Context()).Fail(err)
 	setErrorHeaders(r.Context(), w.Header().Set, e)
 	writeJSON(w, e.HTTPStatus(), wireErrorFrom(e))
 }
@@ -110,7 +110,7 @@ func newWireError(ctx huma.Context, status int, msg string, errs ...error) huma.
 		return &wireError{status: status, Err: wireErrorBody{Message: msg}}
 	}
 	e := fromHuma(ctx.Context(), status, msg, errs)
-	obs.EventFrom(ctx.Context()).Fail(e)
+	obs.LineFrom(ctx.Context()).Fail(e)
 	setErrorHeaders(ctx.Context(), ctx.SetHeader, e)
 	ctx.SetHeader("Cache-Control", "no-store")
 	return wireErrorFrom(e)

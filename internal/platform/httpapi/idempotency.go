@@ -72,7 +72,7 @@ func (a *API) serveOnce(w http.ResponseWriter, r *http.Request, op Operation, ke
 		WriteError(w, r, err)
 		return
 	case stored != nil:
-		obs.EventFrom(ctx).Add(slog.Bool("idempotent_replayed", true))
+		obs.LineFrom(ctx).Add(slog.Bool("idempotent_replayed", true))
 		w.Header().Set(replayedHeader, "true")
 		writeResponse(w, *stored)
 		return

@@ -71,15 +71,15 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if facts.addr.IsValid() {
 		facts.ip = facts.addr.String()
 	}
-	ev := &obs.Event{}
-	ctx := obs.WithEvent(context.WithValue(r.Context(), requestKey{}, facts), ev)
+	line := &obs.Line{}
+	ctx := obs.WithLine(context.WithValue(r.Context(), requestKey{}, facts), line)
 	r = r.WithContext(ctx)
 	rec := &recorder{ResponseWriter: w}
 	rec.Header().Set("X-Request-Id", facts.id)
 	rec.Header().Set("X-Content-Type-Options", "nosniff")
 	a.dispatch(rec, r)
 	seconds := a.cfg.Clock.Now().Sub(start).Seconds()
-	a.logRequest(r, rec, facts, ev, seconds)
+	a.logRequest(r, rec, facts, line, seconds)
 	if a.cfg.Observe != nil {
 		a.cfg.Observe(routePath(r.Pattern), rec.status, seconds)
 	}
@@ -94,10 +94,10 @@ func (a *API) dispatch(w *recorder, r *http.Request) {
 		if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 			panic(v) // the handler wants the connection cut
 		}
-		obs.EventFrom(r.Context()).Add(slog.String("stack", string(debug.Stack())))
+		obs.LineFrom(r.Context()).Add(slog.String("stack", string(debug.Stack())))
 		err := fmt.Errorf("panic: %v", v)
 		if w.status != 0 {
-			obs.EventFrom(r.Context()).Fail(err)
+			obs.LineFrom(r.Context()).Fail(err)
 			panic(http.ErrAbortHandler) // half a response is sent; only cutting it off shows the client
 		}
 		WriteError(w, r, err)
@@ -142,8 +142,8 @@ func (a *API) serveUnrouted(w http.ResponseWriter, r *http.Request, h http.Handl
 	WriteError(w, r, errNoRoute())
 }
 
-func (a *API) logRequest(r *http.Request, rec *recorder, facts requestFacts, ev *obs.Event, seconds float64) {
-	attrs, err := ev.Take()
+func (a *API) logRequest(r *http.Request, rec *recorder, facts requestFacts, line *obs.Line, seconds float64) {
+	attrs, err := line.Take()
 	all := make([]slog.Attr, 0, 8+len(attrs))
 	all = append(all, slog.String("request_id", facts.id), slog.String("method", r.Method),
 		slog.String("route", routePath(r.Pattern)), slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes),

@@ -34,49 +34,49 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Event collects the attributes of a request's canonical log line. It is safe for concurrent use.
-type Event struct {
+// Line collects the attributes of a request's canonical log line. It is safe for concurrent use.
+type Line struct {
 	mu    sync.Mutex
 	attrs []slog.Attr
 	err   error
 }
 
 // Add records attributes for the line.
-func (e *Event) Add(attrs ...slog.Attr) {
-	if e == nil {
+func (l *Line) Add(attrs ...slog.Attr) {
+	if l == nil {
 		return
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.attrs = append(e.attrs, attrs...)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.attrs = append(l.attrs, attrs...)
 }
 
 // Fail records the error behind the response. The line contains it; the client never sees it.
-func (e *Event) Fail(err error) {
-	if e == nil {
+func (l *Line) Fail(err error) {
+	if l == nil {
 		return
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.err = err
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err = err
 }
 
 // Take returns the recorded attributes and error.
-func (e *Event) Take() ([]slog.Attr, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.attrs, e.err
+func (l *Line) Take() ([]slog.Attr, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.attrs, l.err
 }
 
-type eventKey struct{}
+type lineKey struct{}
 
-// WithEvent returns a context with e.
-func WithEvent(ctx context.Context, e *Event) context.Context {
-	return context.WithValue(ctx, eventKey{}, e)
+// WithLine returns a context with l.
+func WithLine(ctx context.Context, l *Line) context.Context {
+	return context.WithValue(ctx, lineKey{}, l)
 }
 
-// EventFrom returns the event of the context, or nil, on which Add and Fail do nothing.
-func EventFrom(ctx context.Context) *Event {
-	e, _ := ctx.Value(eventKey{}).(*Event)
-	return e
+// LineFrom returns the line of the context, or nil, on which Add and Fail do nothing.
+func LineFrom(ctx context.Context) *Line {
+	l, _ := ctx.Value(lineKey{}).(*Line)
+	return l
 }

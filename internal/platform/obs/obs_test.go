@@ -61,15 +61,15 @@ func TestWriterBoundsWhatWaits(t *testing.T) {
 }
 
 // A line keeps what its parts recorded; a line without an event ignores it.
-func TestEventGathers(t *testing.T) {
+func TestLineGathers(t *testing.T) {
 	t.Parallel()
-	var none *obs.Event
+	var none *obs.Line
 	none.Add()
 	none.Fail(io.EOF)
-	e := &obs.Event{}
+	e := &obs.Line{}
 	e.Fail(io.EOF)
-	ctx := obs.WithEvent(t.Context(), e)
-	require.Same(t, e, obs.EventFrom(ctx))
+	ctx := obs.WithLine(t.Context(), e)
+	require.Same(t, e, obs.LineFrom(ctx))
 	_, err := e.Take()
 	require.ErrorIs(t, err, io.EOF)
 }

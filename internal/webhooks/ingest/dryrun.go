@@ -10,9 +10,9 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Trial is the result that a request would have, for the operator of its connection. It holds no secret and no
+// DryRunResult is the result that a request would have, for the operator of its connection. It holds no secret and no
 // signature.
-type Trial struct {
+type DryRunResult struct {
 	// Refusal is why the request would be rejected; nil if it would be accepted.
 	Refusal *verification.Refusal
 	// Diagnosis is the cause of Refusal, as far as it can be found.
@@ -32,13 +32,13 @@ type Trial struct {
 // Rejections to which Receive responds with a status code of their own.
 const reasonMethod verification.Reason = "method_not_allowed"
 
-// Try treats a request like Receive, in the same order, and neither stores anything nor responds. mostBody limits the
-// body in addition to the connection and its provider's definition, in bytes; window is how long bodies are compared if
-// the connection sets nothing. Without the request's RemoteIP, networks are not checked.
-func Try(ctx context.Context, in *connections.Inbound, r *verification.Request, mostBody int64,
-	window time.Duration) Trial {
-	refused := func(refusal *verification.Refusal) Trial {
-		return Trial{Refusal: refusal, Diagnosis: in.Verifier.Diagnose(ctx, r, refusal)}
+// DryRun treats a request like Receive, in the same order, and neither stores anything nor responds. mostBody limits
+// the body in addition to the connection and its provider's definition, in bytes; window is how long bodies are
+// compared if the connection sets nothing. Without the request's RemoteIP, networks are not checked.
+func DryRun(ctx context.Context, in *connections.Inbound, r *verification.Request, mostBody int64,
+	window time.Duration) DryRunResult {
+	refused := func(refusal *verification.Refusal) DryRunResult {
+		return DryRunResult{Refusal: refusal, Diagnosis: in.Verifier.Diagnose(ctx, r, refusal)}
 	}
 	known := *r
 	r = &known
@@ -68,7 +68,7 @@ func Try(ctx context.Context, in *connections.Inbound, r *verification.Request, 
 	case refusal != nil:
 		return refused(refusal)
 	case answer != nil:
-		return Trial{Handshake: answer.Status, Captures: answer.Capture != nil}
+		return DryRunResult{Handshake: answer.Status, Captures: answer.Capture != nil}
 	case r.Method != http.MethodPost:
 		return refused(&verification.Refusal{Reason: reasonNoHandshake, Message: messageNoHandshake})
 	}
@@ -76,7 +76,7 @@ func Try(ctx context.Context, in *connections.Inbound, r *verification.Request, 
 	if refusal != nil {
 		return refused(refusal)
 	}
-	trial := Trial{Result: result, Event: in.Verifier.Describe(r)}
+	trial := DryRunResult{Result: result, Event: in.Verifier.Describe(r)}
 	if trial.Event.ID == "" {
 		trial.BodyWindow = bodyWindow(in, window)
 	}

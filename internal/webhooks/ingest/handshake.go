@@ -47,7 +47,7 @@ func (s *Service) respondHandshake(ctx context.Context, in *connections.Inbound,
 	if answer == nil {
 		return nil, nil
 	}
-	obs.EventFrom(ctx).Add(slog.Bool("handshake", true))
+	obs.LineFrom(ctx).Add(slog.Bool("handshake", true))
 	if answer.Capture == nil {
 		return answer, nil
 	}

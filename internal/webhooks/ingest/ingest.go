@@ -241,7 +241,7 @@ func (s *Service) receive(ctx context.Context, r *Request) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	obs.EventFrom(ctx).Add(slog.String("connection_uuid", in.Connection.UUID),
+	obs.LineFrom(ctx).Add(slog.String("connection_uuid", in.Connection.UUID),
 		slog.String("environment_id", string(in.Connection.Environment)))
 	if in.Connection.Status == connections.Disabled {
 		return Receipt{}, apperr.New(apperr.CodeConnectionDisabled,
@@ -323,10 +323,10 @@ func (s *Service) store(ctx context.Context, it *item) (Receipt, error) {
 		return Receipt{}, it.err
 	}
 	if it.duplicateOf == "" {
-		obs.EventFrom(ctx).Add(slog.String("event_uuid", it.event.UUID), slog.String("event_type", it.event.Type))
+		obs.LineFrom(ctx).Add(slog.String("event_uuid", it.event.UUID), slog.String("event_type", it.event.Type))
 		return Receipt{EventUUID: it.event.UUID}, nil
 	}
-	obs.EventFrom(ctx).Add(slog.String("event_uuid", it.event.UUID), slog.String("duplicate_of", it.duplicateOf))
+	obs.LineFrom(ctx).Add(slog.String("event_uuid", it.event.UUID), slog.String("duplicate_of", it.duplicateOf))
 	if it.in != nil && it.in.Connection.Webhook.RedeliverOnDuplicate {
 		if _, err := s.deliveries.Redeliver(context.WithoutCancel(ctx), it.in.Connection.Environment,
 			it.duplicateOf); err != nil {

@@ -49,7 +49,7 @@ type Rejections interface {
 // caller sees only what helps a sender without the secret.
 func (s *Service) rejectWebhook(ctx context.Context, in *connections.Inbound, r *Request, req *verification.Request,
 	refusal *verification.Refusal) error {
-	obs.EventFrom(ctx).Add(slog.String("refusal", string(refusal.Reason)))
+	obs.LineFrom(ctx).Add(slog.String("refusal", string(refusal.Reason)))
 	s.recordRejection(in, r, req, string(refusal.Reason), refusal.Message, func(ctx context.Context) rejections.Diagnosis {
 		d := in.Verifier.Diagnose(ctx, req, refusal)
 		return rejections.Diagnosis{Code: string(d.Cause), Message: d.Message}

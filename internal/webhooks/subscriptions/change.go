@@ -29,7 +29,7 @@ type Settings struct {
 	// SigningSecret signs every attempt from now on. The secret that it replaces also signs for SecretGraceSeconds.
 	SigningSecret patch.Optional[secretbox.Secret]
 	Description   patch.Field[string]
-	// Enabled pauses the subscription or resumes it.
+	// Enabled enables the subscription or disables it.
 	Enabled patch.Optional[bool]
 	// Filter restricts the events.
 	Filter      patch.Field[string]

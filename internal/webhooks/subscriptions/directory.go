@@ -22,7 +22,7 @@ type Directory struct {
 func NewDirectory(d *db.DB) *Directory { return &Directory{db: d} }
 
 // Match returns the environment's subscriptions that match any of the event types, each once, in the order of their
-// ids. Paused ones are included, and filters are not evaluated. It reads from memory except after a change. A
+// ids. Disabled ones are included, and filters are not evaluated. It reads from memory except after a change. A
 // subscription whose Create has returned before the call is included; on other processes after their next Refresh.
 func (d *Directory) Match(ctx context.Context, env id.Environment, providerConfigKey, connectionID string,
 	types []string) ([]Matched, error) {

@@ -15,8 +15,9 @@ import (
 // actor is the name under which the service itself changes subscriptions.
 const actor = "deliveries"
 
-// Disable pauses the subscription on behalf of the service, for a reason that its owner can read, and holds its open
-// deliveries. A subscription that is paused or deleted stays as it is. One that the environment never had is not_found.
+// Disable disables the subscription on behalf of the service, for a reason that its owner can read, and holds its open
+// deliveries. A subscription that is disabled or deleted stays as it is. One that the environment never had is
+// not_found.
 func (s *Service) Disable(ctx context.Context, env id.Environment, subscriptionID, reason string) error {
 	if !id.Is(id.PrefixSubscription, subscriptionID) {
 		return notFound()

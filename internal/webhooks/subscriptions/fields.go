@@ -112,7 +112,7 @@ func applySecret(ch *Change, sub *Subscription) {
 	}
 }
 
-// applyEnabled pauses or resumes the subscription. Resuming clears the reason for which the service disabled it.
+// applyEnabled disables or enables the subscription. Enabling clears the reason for which the service disabled it.
 func applyEnabled(ch *Change, sub *Subscription) {
 	if sub.Enabled = ch.Enabled.Or(sub.Enabled); sub.Enabled {
 		sub.DisabledReason = ""

@@ -142,7 +142,7 @@ type Target struct {
 	Timeout time.Duration
 	// Schedule holds the waits before each retry. Empty means a single attempt.
 	Schedule []time.Duration
-	// Enabled is false for a paused subscription, whose deliveries are held.
+	// Enabled is false for a disabled subscription, whose deliveries are held.
 	Enabled bool
 	// Deleted is true for a deleted subscription, whose deliveries are cancelled.
 	Deleted bool

@@ -66,7 +66,7 @@ func (h *handlers) export(ctx context.Context, in *exportInput) (httpapi.Respond
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		if err := h.writeExport(ctx, w, trail, filter, first, encode, allowed); err != nil {
-			obs.EventFrom(ctx).Add(slog.String("export_error", err.Error()))
+			obs.LineFrom(ctx).Add(slog.String("export_error", err.Error()))
 			// This ends the connection without the last chunk, so that the client recognises the export as incomplete.
 			panic(http.ErrAbortHandler)
 		}

@@ -35,7 +35,7 @@ type Acknowledgement struct {
 // Mount adds the inbound endpoint and the operation that publishes events to the API.
 func Mount(api *httpapi.API, receiver Receiver, publisher Publisher) {
 	mountPublish(api, publisher)
-	h := &handler{receiver: receiver, refusals: newRefusals()}
+	h := &handler{receiver: receiver, rejections: newRejectionLimit()}
 	// The connection decides which of these methods its provider uses. GET is HEAD too.
 	const path = httpapi.Prefix + "/webhook/{connection}"
 	api.Handle("GET "+path, h)
@@ -44,8 +44,8 @@ func Mount(api *httpapi.API, receiver Receiver, publisher Publisher) {
 }
 
 type handler struct {
-	receiver Receiver
-	refusals *refusals
+	receiver   Receiver
+	rejections *rejectionLimit
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -58,7 +58,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		if isRejection(err) {
-			if d := h.refusals.count(source, httpapi.RequestTime(r.Context())); !d.Allowed {
+			if d := h.rejections.count(source, httpapi.RequestTime(r.Context())); !d.Allowed {
 				d.SetHeaders(w.Header())
 				err = apperr.Wrap(apperr.CodeRateLimited, "Too many rejected webhooks from this address", err).
 					RetryIn(d.RetryAfter)

@@ -24,7 +24,7 @@ type Writable struct {
 	SigningSecret patch.Optional[secretbox.Secret] `json:"signing_secret,omitempty" writeOnly:"true" maxLength:"256"`
 	// A description for people, at most 1000 characters. Default: empty.
 	Description patch.Field[string] `json:"description,omitempty" maxLength:"1000"`
-	// `false` pauses the subscription: its deliveries are held until this is `true` again. Default `true`.
+	// `false` disables the subscription: its deliveries are held until this is `true` again. Default `true`.
 	Enabled patch.Optional[bool] `json:"enabled,omitempty"`
 	// A condition on the event in addition to its type: a boolean CEL expression over `event`. Its fields are `type`,
 	// `types`, `provider`, `provider_config_key`, `connection_id`, `received_at`, `headers` (by lower-case name),

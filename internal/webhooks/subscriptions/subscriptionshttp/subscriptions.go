@@ -100,7 +100,7 @@ type listInput struct {
 	ProviderConfigKey []string `query:"provider_config_key,explode" maxItems:"50" example:"github"`
 	// Only subscriptions to these connections.
 	ConnectionID []string `query:"connection_id,explode" maxItems:"50" example:"acme-production"`
-	// `true`: only enabled subscriptions. `false`: only paused subscriptions.
+	// `true`: only enabled subscriptions. `false`: only disabled subscriptions.
 	Enabled []string `query:"enabled,explode" enum:"true,false" maxItems:"50"`
 }
 

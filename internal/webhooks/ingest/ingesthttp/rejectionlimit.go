@@ -14,14 +14,14 @@ import (
 // Limits of rejected webhooks from one address. Verified webhooks are never limited, because the provider may not
 // resend one that was turned away.
 const (
-	refusalsPerSecond = 20
-	refusalBurst      = 100
+	rejectionsPerSecond = 20
+	rejectionBurst      = 100
 	// maxAddresses limits the memory that strangers can use.
 	maxAddresses = 10_000
 )
 
-// refusals counts rejected webhooks by sender, identified by clientaddr.Host, for the latest senders.
-type refusals struct {
+// rejectionLimit counts rejected webhooks by sender, identified by clientaddr.Host, for the latest senders.
+type rejectionLimit struct {
 	mu        sync.Mutex
 	byAddress map[netip.Addr]*list.Element
 	recent    *list.List
@@ -32,17 +32,17 @@ type address struct {
 	limiter *rate.Limiter
 }
 
-func newRefusals() *refusals {
-	return &refusals{byAddress: map[netip.Addr]*list.Element{}, recent: list.New()}
+func newRejectionLimit() *rejectionLimit {
+	return &rejectionLimit{byAddress: map[netip.Addr]*list.Element{}, recent: list.New()}
 }
 
 // count counts a rejection and returns whether the sender is within its limit, or how long it should wait.
-func (r *refusals) count(source netip.Addr, now time.Time) ratelimit.Decision {
+func (r *rejectionLimit) count(source netip.Addr, now time.Time) ratelimit.Decision {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e, ok := r.byAddress[source]
 	if !ok {
-		e = r.recent.PushFront(&address{source: source, limiter: rate.NewLimiter(refusalsPerSecond, refusalBurst)})
+		e = r.recent.PushFront(&address{source: source, limiter: rate.NewLimiter(rejectionsPerSecond, rejectionBurst)})
 		r.byAddress[source] = e
 		if r.recent.Len() > maxAddresses {
 			oldest := r.recent.Back()
@@ -62,6 +62,6 @@ func (r *refusals) count(source netip.Addr, now time.Time) ratelimit.Decision {
 		return ratelimit.Decision{Allowed: true}
 	}
 	reservation.CancelAt(now) // a rejection that gets 429 is not counted again
-	full := (refusalBurst - a.limiter.TokensAt(now)) / refusalsPerSecond
-	return ratelimit.Decision{Limit: refusalBurst, RetryAfter: wait, Reset: time.Duration(full * float64(time.Second))}
+	full := (rejectionBurst - a.limiter.TokensAt(now)) / rejectionsPerSecond
+	return ratelimit.Decision{Limit: rejectionBurst, RetryAfter: wait, Reset: time.Duration(full * float64(time.Second))}
 }

@@ -21,8 +21,8 @@ type subscriptionsTest struct {
 	apiFlags  `embed:""`
 }
 
-// trialRow is the result of a test.
-type trialRow struct {
+// subscriptionTestRow is the result of a test.
+type subscriptionTestRow struct {
 	Delivered  bool `json:"delivered"`
 	WouldMatch bool `json:"would_match"`
 	Filter     *struct {
@@ -73,7 +73,7 @@ func (c *subscriptionsTest) Run(ctx context.Context, e *env) error {
 		if err != nil {
 			return err
 		}
-		r, err := into[trialRow](a.Body)
+		r, err := into[subscriptionTestRow](a.Body)
 		if err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func (c *subscriptionsTest) Run(ctx context.Context, e *env) error {
 	})
 }
 
-func (c *subscriptionsTest) print(e *env, r trialRow) error {
+func (c *subscriptionsTest) print(e *env, r subscriptionTestRow) error {
 	outcome := "not delivered"
 	switch {
 	case c.DryRun:
