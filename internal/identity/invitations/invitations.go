@@ -22,43 +22,43 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// InvitationToken is the secret of an invitation's link. It makes its holder a member of the team, once.
-type InvitationToken = secretbox.Secret
+// Token is the secret of an invitation's link. It makes its holder a member of the team, once.
+type Token = secretbox.Secret
 
 const (
-	// InvitationLifetime is how long a link works by default.
-	InvitationLifetime = 7 * 24 * time.Hour
-	// MaxInvitationLifetime is how long a link works at most.
-	MaxInvitationLifetime = 30 * 24 * time.Hour
-	// MaxInvitations is the maximum number of a team's pending invitations.
-	MaxInvitations = 500
+	// Lifetime is how long a link works by default.
+	Lifetime = 7 * 24 * time.Hour
+	// MaxLifetime is how long a link works at most.
+	MaxLifetime = 30 * 24 * time.Hour
+	// MaxPending is the maximum number of a team's pending invitations.
+	MaxPending = 500
 	// resendInterval is how soon another link can be sent, so that no one can fill a mailbox.
 	resendInterval = time.Minute
 	// keepInvitations is how long invitations stay listed after their expiry.
 	keepInvitations = 90 * 24 * time.Hour
 )
 
-// InvitationPage is the path of the page that an invitation's link opens, below the public URL.
-const InvitationPage = "/invitation"
+// Page is the path of the page that an invitation's link opens, below the public URL.
+const Page = "/invitation"
 
-// InvitationStatus is the state of an invitation.
-type InvitationStatus string
+// Status is the state of an invitation.
+type Status string
 
 // The states. Only a link of a pending invitation works.
 const (
-	InvitationPending  InvitationStatus = "pending"
-	InvitationAccepted InvitationStatus = "accepted"
-	InvitationRevoked  InvitationStatus = "revoked"
-	InvitationExpired  InvitationStatus = "expired"
+	Pending  Status = "pending"
+	Accepted Status = "accepted"
+	Revoked  Status = "revoked"
+	Expired  Status = "expired"
 )
 
 // invitationStatuses returns every state.
-func invitationStatuses() []InvitationStatus {
-	return []InvitationStatus{InvitationPending, InvitationAccepted, InvitationRevoked, InvitationExpired}
+func invitationStatuses() []Status {
+	return []Status{Pending, Accepted, Revoked, Expired}
 }
 
 // Schema returns the schema with the states, for the API.
-func (InvitationStatus) Schema(oas.Registry) *oas.Schema { return oas.Enum(invitationStatuses()) }
+func (Status) Schema(oas.Registry) *oas.Schema { return oas.Enum(invitationStatuses()) }
 
 // Invitation invites a person into the team with a role. The times are in Unix milliseconds.
 type Invitation struct {
@@ -68,7 +68,7 @@ type Invitation struct {
 	Role  access.Role
 	// Environment is where the role will hold; empty for the whole team.
 	Environment id.Environment
-	Status      InvitationStatus
+	Status      Status
 	// InvitedBy is the user who made the newest link, and gives the role.
 	InvitedBy     string
 	CreatedMillis int64
@@ -91,31 +91,31 @@ type NewInvitation struct {
 	Email       string
 	Role        access.Role
 	Environment id.Environment
-	// ExpiresMillis is in Unix milliseconds; nil means InvitationLifetime from now.
+	// ExpiresMillis is in Unix milliseconds; nil means Lifetime from now.
 	ExpiresMillis *int64
 }
 
 // SentInvitation is an invitation with its new link, which cannot be read again.
 type SentInvitation struct {
 	Invitation
-	Token InvitationToken
+	Token Token
 	// Link opens the page where the invited choose a password.
 	Link secretbox.Secret
 	// Mailed says that a mail with the link is on its way to the address.
 	Mailed bool
 }
 
-// InvitationFilter selects invitations. Values of one field are alternatives; fields restrict together. Empty fields do
+// Filter selects invitations. Values of one field are alternatives; fields restrict together. Empty fields do
 // not restrict.
-type InvitationFilter struct {
-	Statuses []InvitationStatus
+type Filter struct {
+	Statuses []Status
 	// Emails are whole addresses, in lower case.
 	Emails []string
 }
 
 // ListInvitations returns a page of the invitations of the actor's team. It reads page.Request.Fetch rows, which shows
 // page.Cut whether more follow.
-func (s *Service) ListInvitations(ctx context.Context, actor access.Principal, f InvitationFilter,
+func (s *Service) ListInvitations(ctx context.Context, actor access.Principal, f Filter,
 	r page.Request) ([]Invitation, error) {
 	team, err := s.team.TeamOf(ctx, actor)
 	if err != nil {
@@ -173,8 +173,8 @@ func (s *Service) Invite(ctx context.Context, actor access.Principal, n NewInvit
 			return err
 		}
 		i := Invitation{
-			ID: id.New(id.PrefixInvitation), Role: n.Role, Environment: n.Environment, Status: InvitationPending,
-			CreatedMillis: clock.Millis(c.Now), ExpiresMillis: clock.Millis(c.Now.Add(InvitationLifetime)),
+			ID: id.New(id.PrefixInvitation), Role: n.Role, Environment: n.Environment, Status: Pending,
+			CreatedMillis: clock.Millis(c.Now), ExpiresMillis: clock.Millis(c.Now.Add(Lifetime)),
 		}
 		var v apperr.Violations
 		i.Email = members.CheckEmail(&v, n.Email)
@@ -196,9 +196,9 @@ func (s *Service) Invite(ctx context.Context, actor access.Principal, n NewInvit
 }
 
 func invitationExpiryViolation(v *apperr.Violations, expiresMillis int64, now time.Time) {
-	if expiresMillis <= clock.Millis(now) || expiresMillis > clock.Millis(now.Add(MaxInvitationLifetime)) {
+	if expiresMillis <= clock.Millis(now) || expiresMillis > clock.Millis(now.Add(MaxLifetime)) {
 		v.Add("expires_at", "range", fmt.Sprintf("must lie in the future, by %d days at most",
-			int(MaxInvitationLifetime.Hours()/24)))
+			int(MaxLifetime.Hours()/24)))
 	}
 }
 
@@ -228,9 +228,9 @@ func (s *Service) invitable(ctx context.Context, tx *sql.Tx, c members.Change, e
 		return err
 	case sameAddress > 0:
 		return apperr.New(apperr.CodeInvitationPending, "The address has an invitation; resend or revoke that")
-	case all >= MaxInvitations:
+	case all >= MaxPending:
 		return apperr.New(apperr.CodeInvitationsLimit,
-			fmt.Sprintf("A team has at most %d pending invitations", MaxInvitations))
+			fmt.Sprintf("A team has at most %d pending invitations", MaxPending))
 	default:
 		return nil
 	}
@@ -240,9 +240,9 @@ func (s *Service) invitable(ctx context.Context, tx *sql.Tx, c members.Change, e
 // the rest filled in.
 func (s *Service) send(ctx context.Context, tx *sql.Tx, c members.Change, i Invitation,
 	e audit.Event) (SentInvitation, error) {
-	i.InvitedBy, i.SentMillis, i.Status = c.Actor.ID, clock.Millis(c.Now), InvitationPending
-	token := InvitationToken(id.NewRandom(id.PrefixInvitationToken))
-	link := secretbox.Secret(s.issuer + InvitationPage + "#" + token.Reveal())
+	i.InvitedBy, i.SentMillis, i.Status = c.Actor.ID, clock.Millis(c.Now), Pending
+	token := Token(id.NewRandom(id.PrefixInvitationToken))
+	link := secretbox.Secret(s.issuer + Page + "#" + token.Reveal())
 	if err := putInvitation(ctx, s.db, tx, c.Team, i, invitationTokenMAC(s.pepper, token), c.Now); err != nil {
 		return SentInvitation{}, err
 	}
@@ -311,13 +311,13 @@ func (s *Service) RevokeInvitation(ctx context.Context, actor access.Principal, 
 // openInvitation returns an invitation that was neither accepted nor revoked.
 func openInvitation(ctx context.Context, tx *sql.Tx, c members.Change, invitationID string) (Invitation, error) {
 	i, err := requireInvitation(ctx, tx, c.Team, invitationID, c.Now)
-	if err == nil && (i.Status == InvitationAccepted || i.Status == InvitationRevoked) {
+	if err == nil && (i.Status == Accepted || i.Status == Revoked) {
 		err = apperr.New(apperr.CodeInvitationEnded, "The invitation was "+string(i.Status))
 	}
 	return i, err
 }
 
-// ResendInvitation makes another link for an invitation of the actor's team, expired or not, for InvitationLifetime
+// ResendInvitation makes another link for an invitation of the actor's team, expired or not, for Lifetime
 // from now, and mails it where mails can be sent. The old link stops working, and the actor becomes the inviter. It
 // returns not_found, rate_limited within a minute of the link before, invitation_ended also where the role or its
 // environment are gone, and what Invite returns.
@@ -351,7 +351,7 @@ func (s *Service) ResendInvitation(ctx context.Context, actor access.Principal,
 			return err
 		}
 		before := invitationState(i)
-		i.ExpiresMillis = clock.Millis(c.Now.Add(InvitationLifetime))
+		i.ExpiresMillis = clock.Millis(c.Now.Add(Lifetime))
 		sent, err = s.send(ctx, tx, c, i, audit.Event{Action: "invitation.resend", Before: before})
 		return err
 	})
@@ -360,7 +360,7 @@ func (s *Service) ResendInvitation(ctx context.Context, actor access.Principal,
 
 var errSentJustNow = errors.New("a link of the invitation was made within the last minute")
 
-func invitationTokenMAC(pepper installation.Pepper, t InvitationToken) []byte {
+func invitationTokenMAC(pepper installation.Pepper, t Token) []byte {
 	return pepper.MAC("invitation token", []byte(t.Reveal()))
 }
 

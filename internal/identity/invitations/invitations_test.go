@@ -30,7 +30,7 @@ const graceEmail = "grace@example.test"
 
 // notJoined requires that a token does not work, that no response says why, and that nothing is left of the attempt but
 // its count.
-func notJoined(t *testing.T, f identitytest.World, c access.Client, token invitations.InvitationToken, why string) {
+func notJoined(t *testing.T, f identitytest.World, c access.Client, token invitations.Token, why string) {
 	t.Helper()
 	rows := func() string {
 		return fmt.Sprint(f.Count(t, "users"), f.Count(t, "memberships"), f.Count(t, "role_bindings"),
@@ -46,7 +46,7 @@ func notJoined(t *testing.T, f identitytest.World, c access.Client, token invita
 }
 
 func statusOf(t *testing.T, f identitytest.World, actor access.Principal,
-	invitationID string) invitations.InvitationStatus {
+	invitationID string) invitations.Status {
 	t.Helper()
 	i, err := f.Invitations.GetInvitation(t.Context(), actor, invitationID)
 	require.NoError(t, err)
@@ -68,7 +68,7 @@ func TestInvitation(t *testing.T) {
 		letter := post.Mails[0]
 		require.Equal(t, []string{"invitation", sent.ID, graceEmail}, []string{letter.Kind, letter.About, letter.To})
 		require.Contains(t, letter.Text, "\n"+sent.Link.Reveal()+"\n")
-		require.Equal(t, clock.Millis(f.Clock.Now().Add(invitations.InvitationLifetime)), clock.Millis(letter.Expires))
+		require.Equal(t, clock.Millis(f.Clock.Now().Add(invitations.Lifetime)), clock.Millis(letter.Expires))
 		var stored []byte
 		require.NoError(t, f.Store.DB.Read().QueryRowContext(t.Context(), "SELECT token_mac FROM invitations").Scan(&stored))
 		require.NotContains(t, string(stored), sent.Token.Reveal())
@@ -86,7 +86,7 @@ func TestInvitation(t *testing.T) {
 		notJoined(t, f, identitytest.Stranger(1), sent.Token, "used")
 
 		list, err := f.Invitations.ListInvitations(t.Context(), owner,
-			invitations.InvitationFilter{Statuses: []invitations.InvitationStatus{invitations.InvitationAccepted},
+			invitations.Filter{Statuses: []invitations.Status{invitations.Accepted},
 				Emails: []string{graceEmail}}, page.Request{Limit: 10})
 		require.NoError(t, err)
 		require.Len(t, list, 1)
@@ -112,11 +112,11 @@ func TestInvitationTokens(t *testing.T) {
 		owner, _ := f.Owner(t)
 		viewer := members.RoleGrant{Role: access.Viewer}
 		over := f.Invited(t, owner, "over@example.test", viewer)
-		f.Clock.Advance(invitations.InvitationLifetime)
-		require.Equal(t, invitations.InvitationExpired, statusOf(t, f, owner, over.ID))
+		f.Clock.Advance(invitations.Lifetime)
+		require.Equal(t, invitations.Expired, statusOf(t, f, owner, over.ID))
 		revoked := f.Invited(t, owner, "revoked@example.test", viewer)
 		require.NoError(t, f.Invitations.RevokeInvitation(t.Context(), owner, revoked.ID))
-		require.Equal(t, invitations.InvitationRevoked, statusOf(t, f, owner, revoked.ID))
+		require.Equal(t, invitations.Revoked, statusOf(t, f, owner, revoked.ID))
 		require.Equal(t, revoked.ID, post.Dropped[len(post.Dropped)-1], "a mail that has not left is not sent")
 		replaced := f.Invited(t, owner, graceEmail, viewer)
 		_, err := f.Invitations.ResendInvitation(t.Context(), owner, replaced.ID)
@@ -127,12 +127,12 @@ func TestInvitationTokens(t *testing.T) {
 		reset := f.ResetToken(t, post, identitytest.Stranger(1), identitytest.Email)
 
 		hashes := f.Hashes.Load()
-		for why, token := range map[string]invitations.InvitationToken{
-			"never made": invitations.InvitationToken(id.NewRandom(id.PrefixInvitationToken)), "over": over.Token,
+		for why, token := range map[string]invitations.Token{
+			"never made": invitations.Token(id.NewRandom(id.PrefixInvitationToken)), "over": over.Token,
 			"revoked": revoked.Token, "replaced": replaced.Token, "cut": good.Token[:len(good.Token)-1], "longer": good.Token +
-				"0", "in capitals": invitations.InvitationToken(strings.ToUpper(good.Token.Reveal())),
-			"its id":     invitations.InvitationToken(good.ID),
-			"of a reset": reset, "a reset's as ours": invitations.InvitationToken(id.PrefixInvitationToken + reset.Reveal()[4:]),
+				"0", "in capitals": invitations.Token(strings.ToUpper(good.Token.Reveal())),
+			"its id":     invitations.Token(good.ID),
+			"of a reset": reset, "a reset's as ours": invitations.Token(id.PrefixInvitationToken + reset.Reveal()[4:]),
 			"none": "",
 		} {
 			notJoined(t, f, identitytest.Stranger(len(why)), token, why)
@@ -143,15 +143,15 @@ func TestInvitationTokens(t *testing.T) {
 		require.ErrorContains(t, err, "no such password reset token")
 		for range freeAttempts {
 			_, _ = f.Invitations.Join(t.Context(), identitytest.Stranger(70),
-				invitations.InvitationToken(id.NewRandom(id.PrefixInvitationToken)), identitytest.Password)
+				invitations.Token(id.NewRandom(id.PrefixInvitationToken)), identitytest.Password)
 		}
-		notJoined(t, f, identitytest.Stranger(70), invitations.InvitationToken(id.NewRandom(id.PrefixInvitationToken)),
+		notJoined(t, f, identitytest.Stranger(70), invitations.Token(id.NewRandom(id.PrefixInvitationToken)),
 			"guessed")
 		_, err = f.Invitations.Join(t.Context(), identitytest.Stranger(70), good.Token, identitytest.Password)
 		identitytest.Wants(t, apperr.CodeRateLimited, err, "after many guesses")
 		for _, password := range []string{"short", graceEmail} {
 			_, err = f.Invitations.Join(t.Context(), identitytest.Stranger(71), good.Token,
-				invitations.InvitationToken(password))
+				invitations.Token(password))
 			identitytest.Wants(t, apperr.CodeValidation, err, password)
 		}
 		require.Equal(t, hashes, f.Hashes.Load())
@@ -319,7 +319,7 @@ func TestInvitationsAreBounded(t *testing.T) {
 		ctx := t.Context()
 		owner, _ := f.Owner(t)
 		in := func(d time.Duration) *int64 { return new(clock.Millis(f.Clock.Now().Add(d))) }
-		for _, expires := range []*int64{in(0), in(-time.Hour), in(invitations.MaxInvitationLifetime + time.Second)} {
+		for _, expires := range []*int64{in(0), in(-time.Hour), in(invitations.MaxLifetime + time.Second)} {
 			_, err := f.Invitations.Invite(ctx, owner, invitations.NewInvitation{Email: "no address", Role: "nobody",
 				ExpiresMillis: expires})
 			var e *apperr.Error
@@ -331,7 +331,7 @@ func TestInvitationsAreBounded(t *testing.T) {
 			require.Equal(t, []string{"email", "expires_at", "role"}, at)
 		}
 		first, err := f.Invitations.Invite(ctx, owner, invitations.NewInvitation{Email: graceEmail, Role: access.Viewer,
-			ExpiresMillis: in(invitations.MaxInvitationLifetime)})
+			ExpiresMillis: in(invitations.MaxLifetime)})
 		require.NoError(t, err)
 		_, err = f.Invitations.Invite(ctx, owner, invitations.NewInvitation{Email: "GRACE@example.test", Role: access.Viewer})
 		identitytest.Wants(t, apperr.CodeInvitationPending, err, "a second one")
@@ -341,12 +341,12 @@ func TestInvitationsAreBounded(t *testing.T) {
 		identitytest.Wants(t, apperr.CodeNotFound, err, "another team's")
 		_, err = f.Invitations.GetInvitation(ctx, owner, "inv_x")
 		identitytest.Wants(t, apperr.CodeNotFound, err, "an id that cannot be")
-		list, err := f.Invitations.ListInvitations(ctx, foreigner, invitations.InvitationFilter{}, page.Request{Limit: 10})
+		list, err := f.Invitations.ListInvitations(ctx, foreigner, invitations.Filter{}, page.Request{Limit: 10})
 		require.NoError(t, err)
 		require.Empty(t, list)
 
 		require.NoError(t, f.Store.DB.Tx(ctx, func(tx *sql.Tx) error {
-			for n := range invitations.MaxInvitations - 1 {
+			for n := range invitations.MaxPending - 1 {
 				i := invitations.Invitation{ID: id.New(id.PrefixInvitation), Email: fmt.Sprintf("user%d@example.test", n),
 					Role: access.Viewer, InvitedBy: owner.ID, ExpiresMillis: *in(time.Hour)}
 				require.NoError(t, f.Invitations.Put(ctx, tx, owner.Team, i, []byte(i.ID), f.Clock.Now()))
@@ -358,10 +358,10 @@ func TestInvitationsAreBounded(t *testing.T) {
 		identitytest.Wants(t, apperr.CodeInvitationsLimit, err, "one more")
 		f.Clock.Advance(time.Hour)
 		last := f.Invited(t, owner, "one-more@example.test", members.RoleGrant{Role: access.Viewer})
-		require.Equal(t, invitations.MaxInvitations+1, f.Count(t, "invitations"))
+		require.Equal(t, invitations.MaxPending+1, f.Count(t, "invitations"))
 		f.Clock.Advance(invitations.KeepInvitations)
 		f.Invited(t, owner, "later@example.test", members.RoleGrant{Role: access.Viewer})
-		require.Equal(t, invitations.MaxInvitations+1+1-10, f.Count(t, "invitations"))
-		require.Equal(t, invitations.InvitationExpired, statusOf(t, f, owner, last.ID))
+		require.Equal(t, invitations.MaxPending+1+1-10, f.Count(t, "invitations"))
+		require.Equal(t, invitations.Expired, statusOf(t, f, owner, last.ID))
 	})
 }

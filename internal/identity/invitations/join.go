@@ -43,7 +43,7 @@ func JoinViolations(password secretbox.Secret) []apperr.Detail {
 // replaces the old password. The inviter gives the role at this moment, and must still have the right to. Join returns
 // unauthorized for a token that does not work, validation_error for a password that breaks a rule, after which the
 // token still works, and rate_limited after many wrong tokens from the client's address.
-func (s *Service) Join(ctx context.Context, c access.Client, token InvitationToken,
+func (s *Service) Join(ctx context.Context, c access.Client, token Token,
 	password secretbox.Secret) (Joined, error) {
 	if violations := JoinViolations(password); violations != nil {
 		return Joined{}, apperr.Invalid(violations...)

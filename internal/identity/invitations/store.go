@@ -50,7 +50,7 @@ func invitationsOf(team id.Team, now time.Time) *db.Where {
 // isPending is a condition on an invitation that can be accepted at $1.
 const isPending = "token_mac IS NOT NULL AND expires_ms > $1"
 
-func listInvitations(ctx context.Context, q db.Querier, team id.Team, f InvitationFilter, now time.Time,
+func listInvitations(ctx context.Context, q db.Querier, team id.Team, f Filter, now time.Time,
 	r page.Request) ([]Invitation, error) {
 	w := invitationsOf(team, now)
 	db.AnyOf(w, invitationStatus, f.Statuses)

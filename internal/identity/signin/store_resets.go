@@ -42,7 +42,6 @@ func anyResetRequest(ctx context.Context, q db.Querier) (bool, error) {
 func claimResetRequest(ctx context.Context, d *db.DB, tx *sql.Tx) (r storedResetRequest, ok bool, err error) {
 	columns := resetRequestColumns(&r)
 	oldest := "SELECT id FROM password_reset_requests ORDER BY id LIMIT 1" + d.SkipLocked()
-	//nolint:gosec // the text is ours
 	ok, err = db.Found("a request for a link", columns.Scan(tx.QueryRowContext(ctx,
 		"DELETE FROM password_reset_requests WHERE id = ("+oldest+") RETURNING "+columns.Names())))
 	return r, ok, err

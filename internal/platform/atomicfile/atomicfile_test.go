@@ -73,7 +73,7 @@ func TestReplace(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "credentials.json")
 	require.NoError(t, atomicfile.Replace(path, []byte("first")))
-	require.NoError(t, os.Chmod(path, 0o644)) //nolint:gosec // what must not stay
+	require.NoError(t, os.Chmod(path, 0o644))
 	require.NoError(t, atomicfile.Replace(path, []byte("second")))
 	require.Equal(t, []string{"credentials.json"}, names(t, dir))
 	text, err := os.ReadFile(path)

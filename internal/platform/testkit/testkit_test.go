@@ -41,7 +41,7 @@ func TestEachRunsOnEveryEngine(t *testing.T) { //nolint:paralleltest // sets a v
 }
 
 // The limit on the cases of properties does not apply to long tests.
-func TestLimitProperties(t *testing.T) { //nolint:paralleltest // sets a variable of the environment
+func TestLimitProperties(t *testing.T) {
 	checks := flag.Lookup("rapid.checks").Value
 	all := checks.String()
 	t.Cleanup(func() { require.NoError(t, checks.Set(all)) })

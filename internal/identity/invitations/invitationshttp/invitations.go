@@ -79,7 +79,7 @@ func mount(api *httpapi.API, svc *invitations.Service) {
 			"token that does not work, for any reason, is `unauthorized`.",
 		Errors: []apperr.Code{apperr.CodeUnauthorized, apperr.CodeRateLimited},
 	}, h.accept)
-	api.Handle("GET "+invitations.InvitationPage, passwordpage.Handler("Join the team", acceptPath,
+	api.Handle("GET "+invitations.Page, passwordpage.Handler("Join the team", acceptPath,
 		"Welcome. You can sign in."))
 }
 
@@ -122,7 +122,7 @@ type Invitation struct {
 	// - `accepted`: the user has become a member.
 	// - `revoked`: it was revoked.
 	// - `expired`: it was not accepted in time. `resend-invitation` creates a new link.
-	Status invitations.InvitationStatus `json:"status" example:"pending"`
+	Status invitations.Status `json:"status" example:"pending"`
 	// The id of the user who created the newest link.
 	InvitedBy string `json:"invited_by" example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	// When the invitation was created.
@@ -184,7 +184,7 @@ type createOutput struct {
 type listInput struct {
 	page.Query
 	// Only invitations with one of these statuses.
-	Status []invitations.InvitationStatus `query:"status,explode" maxItems:"50" example:"pending"`
+	Status []invitations.Status `query:"status,explode" maxItems:"50" example:"pending"`
 	// Only invitations of one of these e-mail addresses. Case-insensitive.
 	Email []string `query:"email,explode" maxItems:"50" minLength:"1" maxLength:"254" pattern:"^[^\\x00-\\x20]+$" example:"grace@example.test"`
 }
@@ -227,7 +227,7 @@ func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, 
 }
 
 func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]invitations.Invitation, error) {
-	f := invitations.InvitationFilter{
+	f := invitations.Filter{
 		Statuses: httpapi.Distinct(in.Status)}
 	for _, e := range httpapi.Distinct(in.Email) {
 		f.Emails = append(f.Emails, strings.ToLower(e))
@@ -256,7 +256,7 @@ func (h *handlers) resend(ctx context.Context, in *invitationInput) (*resendOutp
 }
 
 func (h *handlers) accept(ctx context.Context, in *acceptInput) (*acceptOutput, error) {
-	j, err := h.svc.Join(ctx, httpapi.Client(ctx), invitations.InvitationToken(in.Token), in.Body.Password)
+	j, err := h.svc.Join(ctx, httpapi.Client(ctx), invitations.Token(in.Token), in.Body.Password)
 	if err != nil {
 		return nil, err
 	}
