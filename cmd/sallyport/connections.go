@@ -149,7 +149,8 @@ func (c *connectionsCreate) Run(ctx context.Context, e *env) error {
 			return err
 		}
 		if r, err := into[connectionRow](a.Body); err == nil && r.secret() == "missing" {
-			e.note("The connection has no webhook secret yet, so it rejects every webhook.")
+			e.note("The connection has no webhook secret yet, so it rejects every webhook. "+
+				"Add one with POST %s/webhook-secrets.", connectionsPath+apiclient.Path(r.ProviderConfigKey, r.ConnectionID))
 		}
 		return nil
 	})

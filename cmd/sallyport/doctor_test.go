@@ -119,7 +119,7 @@ func TestDoctorTroubles(t *testing.T) {
 		s.stop()
 		_, checks := in.outcomes(t, "--providers-dir="+definitions)
 		require.Equal(t, operator.CheckOK, checks["providers"].Status)
-		require.Contains(t, checks["providers"].Message, "1 of them from the folder")
+		require.Contains(t, checks["providers"].Message, "1 in providers-dir")
 		failing("providers", "delete the connections")
 		failing("providers", "Name a folder", "--providers-dir="+definitions+"-none")
 		write(t, definitions, "b.yaml", "x")

@@ -28,7 +28,7 @@ type eventFilter struct {
 	Provider          []string `placeholder:"SLUG" help:"Only events of these providers."`
 	ProviderConfigKey []string `placeholder:"KEY" help:"Only events of these provider configurations."`
 	ConnectionID      []string `name:"connection-id" placeholder:"ID" help:"Only events of the connections with these ids."`
-	EventType         []string `placeholder:"PATTERN" help:"Only events of these types; issues.* matches all types that begin with issues."`
+	EventType         []string `placeholder:"PATTERN" help:"Only events of these types; issues.* matches all that begin with \"issues.\"."`
 	SubscriptionID    []string `name:"subscription-id" placeholder:"ID" help:"Only events with a delivery to one of these subscriptions."`
 	IdempotencyKey    string   `placeholder:"KEY" help:"Only events with this idempotency key."`
 	Duplicate         *bool    `negatable:"" help:"Only duplicates, or only events that are not duplicates."`
@@ -155,7 +155,7 @@ func (r *eventRow) note() string {
 	if r.DuplicateOf != nil {
 		parts = append(parts, "duplicate")
 	} else if r.PayloadExpired {
-		parts = append(parts, "payload expired")
+		parts = append(parts, "payload removed")
 	}
 	if r.Control {
 		parts = append(parts, "control")

@@ -46,7 +46,7 @@ func deliveryColumns(before ...string) []terminal.Column {
 	}
 	return append(columns, terminal.Column{Title: "SUBSCRIPTION", Fixed: true}, terminal.Column{Title: "STATUS",
 		Fixed: true, Tone: statusTone}, terminal.Column{Title: "GENERATION"}, terminal.Column{Title: "ATTEMPTS"},
-		terminal.Column{Title: "NEXT TRY (UTC)", Fixed: true}, terminal.Column{Title: "LAST ANSWER"},
+		terminal.Column{Title: "NEXT ATTEMPT (UTC)", Fixed: true}, terminal.Column{Title: "LAST RESPONSE"},
 		terminal.Column{Title: "LAST ERROR"})
 }
 
@@ -291,19 +291,19 @@ func (e *env) printAttempts(rows []json.RawMessage) error {
 }
 
 func (e *env) printExplanations(rows []json.RawMessage) error {
-	t := e.table(terminal.Column{Title: "SUBSCRIPTION", Fixed: true}, terminal.Column{Title: "TAKES IT", Fixed: true},
-		terminal.Column{Title: "BECAUSE OF"}, terminal.Column{Title: "DELIVERY", Fixed: true, Tone: statusTone},
+	t := e.table(terminal.Column{Title: "SUBSCRIPTION", Fixed: true}, terminal.Column{Title: "MATCHES", Fixed: true},
+		terminal.Column{Title: "REASON"}, terminal.Column{Title: "DELIVERY", Fixed: true, Tone: statusTone},
 		terminal.Column{Title: "NOTE"})
 	for _, row := range rows {
 		x, err := into[explanationRow](row)
 		if err != nil {
 			return err
 		}
-		takes, because := "no", x.FailedCondition
+		matches, reason := "no", x.FailedCondition
 		if x.Matches {
-			takes, because = "yes", x.Pattern
+			matches, reason = "yes", x.Pattern
 		}
-		t.Row(x.SubscriptionID, takes, value(because), value(x.DeliveryStatus), x.note())
+		t.Row(x.SubscriptionID, matches, value(reason), value(x.DeliveryStatus), x.note())
 	}
 	return e.section("Subscriptions", len(rows), t)
 }

@@ -83,12 +83,12 @@ func TestEventsOverTheAPI(t *testing.T) {
 		for _, want := range []string{
 			"Event            " + event + "\n", "Status           dead_letter\n", "Connection       github/repo\n",
 			"Idempotency key  second (header:x-github-delivery)\n", "x-github-event: issues\n",
-			"x-hub-signature-256: [redacted]\n", `    "title": "second"`, "yes       issues.*",
+			"x-hub-signature-256: [redacted]\n", `    "title": "second"`, "yes      issues.*",
 		} {
 			require.Contains(t, text, want)
 		}
-		require.Regexp(t, `(?m)^`+good+`  succeeded  1           1                         204$`, text)
-		require.Regexp(t, `(?m)^`+bad+`  dead       1           1                                      connection_refused$`,
+		require.Regexp(t, `(?m)^`+good+`  succeeded  1           1                             204$`, text)
+		require.Regexp(t, `(?m)^`+bad+`  dead       1           1                                            connection_refused$`,
 			text)
 		require.Regexp(t, `(?m)`+bad+
 			`  1           1        failed .*connection_refused: The target refused the connection\.$`, text)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 )
 
@@ -25,7 +26,11 @@ func (e *env) readUpTo(path string, limit int64) (text []byte, err error) {
 	} else {
 		text, err = readSmall(path, limit)
 	}
-	if err != nil {
+	var file *fs.PathError
+	switch {
+	case errors.As(err, &file):
+		return nil, err // it names the file
+	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", named(path), err)
 	}
 	return text, nil

@@ -84,8 +84,8 @@ func (c *keysCreate) Run(ctx context.Context, e *env) error {
 		if err != nil {
 			return err
 		}
-		return e.printKey(k, text, c.JSON, fmt.Sprintf("%s, of environment %s, until %s. The key is shown only once.", k.ID,
-			k.Environment, day(time.Time(k.ExpiresAt))))
+		return e.printKey(k, text, c.JSON, fmt.Sprintf("%s, of environment %s, until %s UTC. The key is shown only once.", k.ID,
+			k.Environment, second(time.Time(k.ExpiresAt))))
 	})
 }
 
@@ -119,10 +119,10 @@ func (c keysList) Run(ctx context.Context, e *env) error {
 		if c.JSON {
 			return printJSON(e.stdout, list)
 		}
-		rows := [][]string{{"ID", "NAME", "ENVIRONMENT", "KEY", "ROUTES", "STATUS", "CREATED", "EXPIRES"}}
+		rows := [][]string{{"ID", "NAME", "ENVIRONMENT", "KEY", "ROUTES", "STATUS", "CREATED", "EXPIRES (UTC)"}}
 		for _, k := range list {
 			rows = append(rows, []string{k.ID, k.Name, k.Environment, k.Prefix + "_…" + k.LastFour, routes(k.Grants),
-				string(k.Status), day(time.Time(k.CreatedAt)), day(time.Time(k.ExpiresAt))})
+				string(k.Status), day(time.Time(k.CreatedAt)), second(time.Time(k.ExpiresAt))})
 		}
 		return printTable(e.stdout, rows)
 	})

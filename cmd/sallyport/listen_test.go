@@ -235,7 +235,7 @@ func TestListenRefused(t *testing.T) {
 		r.refuse(exitUsage, "--forward takes a URL such as", "listen", "--forward", bad)
 	}
 	for _, elsewhere := range []string{"http://192.0.2.1/", "https://localhost.example/", "http://0.0.0.0:80/"} {
-		r.refuse(exitUsage, "--allow-remote accepts that", "listen", "--forward", elsewhere)
+		r.refuse(exitUsage, "allow it with --allow-remote", "listen", "--forward", elsewhere)
 	}
 	r.refuse(exitUsage, "--forward-timeout must be above 0", "listen", forward, "--forward-timeout", "0s")
 	r.refuse(exitUsage, "the signing secret must be whsec_ and the base64 of", "listen", forward, "--secret-file",

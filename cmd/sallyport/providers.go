@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -68,7 +67,7 @@ func (c providersShow) Run(e *env) error {
 		_, err := io.WriteString(e.stdout, visible(list[i].Text()))
 		return err
 	}
-	return errors.New("there is no such provider; `sallyport providers list` lists them")
+	return fmt.Errorf("there is no provider %q; `sallyport providers list` lists them", c.Slug)
 }
 
 type providersLint struct {

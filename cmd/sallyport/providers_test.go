@@ -74,7 +74,7 @@ func TestProvidersListAndShow(t *testing.T) {
 
 	r = offline(t, "providers", "show", "nobody")
 	require.Equal(t, exitFailed, r.code)
-	require.Contains(t, r.stderr, "there is no such provider; `sallyport providers list`")
+	require.Contains(t, r.stderr, "there is no provider \"nobody\"; `sallyport providers list`")
 }
 
 // The folder's definitions are in the list, and errors in them stop it, all reported together.

@@ -42,7 +42,7 @@ func (c *rejectionsList) Run(ctx context.Context, e *env) error {
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
 		t := e.table(terminal.Column{Title: "RECEIVED (UTC)", Fixed: true}, terminal.Column{Title: "CONNECTION"},
 			terminal.Column{Title: "FROM"}, terminal.Column{Title: "REASON", Fixed: true},
-			terminal.Column{Title: "WHAT TO LOOK AT"})
+			terminal.Column{Title: "DIAGNOSIS"})
 		return e.list(ctx, api, apiclient.Request{Path: "/webhook-rejections", Query: q}, c.paging, c.JSON,
 			"rejected requests", t, func(t *terminal.Table, row json.RawMessage) error {
 				r, err := into[rejectionRow](row)

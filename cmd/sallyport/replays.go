@@ -119,10 +119,10 @@ type replaysList struct {
 // Run lists the bulk replays.
 func (c *replaysList) Run(ctx context.Context, e *env) error {
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
-		t := e.table(terminal.Column{Title: "REPLAY", Fixed: true}, terminal.Column{Title: "MADE (UTC)", Fixed: true},
+		t := e.table(terminal.Column{Title: "REPLAY", Fixed: true}, terminal.Column{Title: "CREATED (UTC)", Fixed: true},
 			terminal.Column{Title: "STATUS", Tone: replayTone}, terminal.Column{Title: "DONE"},
 			terminal.Column{Title: "STARTED"}, terminal.Column{Title: "SUCCEEDED"}, terminal.Column{Title: "FAILED"},
-			terminal.Column{Title: "MADE BY"})
+			terminal.Column{Title: "CREATED BY"})
 		q := url.Values{"status": c.Status, "order": {c.Order}}
 		return e.list(ctx, api, apiclient.Request{Path: replaysPath, Query: q}, c.paging, c.JSON, "replays", t,
 			func(t *terminal.Table, row json.RawMessage) error {

@@ -177,7 +177,7 @@ func (f apiFlags) show(e *env, body json.RawMessage) error {
 
 // subscriptionFields are the properties that create and update have flags for. --from-file takes every property.
 type subscriptionFields struct {
-	EventTypes        []string  `placeholder:"PATTERN,..." help:"The types to forward: issues.* matches all that begin with issues., * matches every type."`
+	EventTypes        []string  `placeholder:"PATTERN" help:"The types to forward: issues.* matches those that begin with \"issues.\", and * matches every type."`
 	ForwardURL        string    `name:"forward-url" placeholder:"URL" help:"The URL that events are posted to."`
 	ProviderConfigKey string    `placeholder:"KEY" help:"Only events of this provider configuration."`
 	ConnectionID      string    `name:"connection-id" placeholder:"ID" help:"Only events of connections with this id."`
@@ -185,7 +185,7 @@ type subscriptionFields struct {
 	Description       string    `placeholder:"TEXT" help:"A description for people."`
 	PayloadMode       string    `enum:",envelope,raw" default:"" placeholder:"MODE" help:"envelope: a JSON object with the event's type, time, id, origin and data. raw: the provider's bytes."`
 	TimeoutMs         int64     `name:"timeout-ms" placeholder:"N" help:"Timeout of an attempt, in milliseconds."`
-	RetrySchedule     []float64 `name:"retry-schedule-seconds" placeholder:"N,..." help:"The seconds to wait before each retry."`
+	RetrySchedule     []float64 `name:"retry-schedule-seconds" placeholder:"N" help:"The seconds to wait before each retry."`
 	SigningSecretFile string    `placeholder:"PATH" help:"File that contains only the signing secret; - reads it from standard input."`
 	FromFile          string    `placeholder:"PATH" help:"JSON file with the subscription's properties, as in the API; - reads standard input. Flags take precedence."`
 }
@@ -257,7 +257,7 @@ type subscriptionsUpdate struct {
 	subscriptionFields `embed:""`
 	Enabled            *bool    `negatable:"" help:"Enable it, which releases held deliveries, or disable it."`
 	SecretGrace        *int64   `name:"secret-grace-seconds" placeholder:"N" help:"Time that a replaced secret keeps signing alongside the new one; 0 ends it immediately."`
-	Clear              []string `placeholder:"NAME,..." enum:"provider_config_key,connection_id,filter,description,headers,metadata" help:"Clear these properties: provider_config_key, connection_id, filter, description, headers, metadata."`
+	Clear              []string `placeholder:"NAME" enum:"provider_config_key,connection_id,filter,description,headers,metadata" help:"Clear these properties: provider_config_key, connection_id, filter, description, headers, metadata."`
 	apiFlags           `embed:""`
 }
 

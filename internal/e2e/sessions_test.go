@@ -185,7 +185,7 @@ func TestDeleteEnvironment(t *testing.T) {
 		holds("API keys")
 		conn := w.connect(inside, object{"provider": "github", "connection_id": "acme", "webhook_secret": githubSecret})
 		sub := w.subscribeAs(inside, "http://127.0.0.1:9/", object{"enabled": false})
-		holds("connections, subscriptions, API keys")
+		holds("connections, subscriptions and API keys")
 		w.call(w.user(""), http.MethodDelete, "/api-keys/"+key.ID, nil).want(w, http.StatusNoContent)
 		w.call(inside, http.MethodDelete, "/webhook-subscriptions/"+sub.ID, nil).want(w, http.StatusNoContent)
 		holds("connections")

@@ -61,8 +61,8 @@ var (
 	// ErrForward says that the URL cannot be forwarded to.
 	ErrForward = errors.New("--forward takes a URL such as http://localhost:3000/webhooks")
 	// ErrRemote says that the URL is not on this machine.
-	ErrRemote = errors.New("--forward names another machine, which would get everything that providers send: " +
-		"--allow-remote accepts that")
+	ErrRemote = errors.New("--forward names another machine, which would get everything that providers send; " +
+		"allow it with --allow-remote")
 	// ErrSecret says that the secret cannot sign.
 	ErrSecret = errors.New("the signing secret cannot be used")
 )

@@ -111,7 +111,7 @@ func checkSpace(ctx context.Context, d *db.DB, dir string) error {
 func inspect(ctx context.Context, path string, keyset secretbox.Source) (done Copied, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return Copied{}, fmt.Errorf("look at the backup: %w", err)
+		return Copied{}, fmt.Errorf("read the backup: %w", err)
 	}
 	if !info.Mode().IsRegular() || info.Size() == 0 {
 		return Copied{}, errNotSallyport
@@ -158,6 +158,9 @@ func inspect(ctx context.Context, path string, keyset secretbox.Source) (done Co
 func Restore(ctx context.Context, cfg *config.Config, path, keysetFrom string) (_ Copied, err error) {
 	if !cfg.SQLite() {
 		return Copied{}, errNotSQLite
+	}
+	if _, err := os.Stat(path); err != nil {
+		return Copied{}, fmt.Errorf("read the backup: %w", err)
 	}
 	keyset, err := restoredKeyset(cfg, keysetFrom)
 	if err != nil {

@@ -199,7 +199,7 @@ func (d *doctor) definitions(ctx context.Context) Check {
 			folder++
 		}
 	}
-	message := fmt.Sprintf("%d definitions, %d of them from the folder", len(list), folder)
+	message := fmt.Sprintf("%d built in, %d in providers-dir", len(list)-folder, folder)
 	if !d.current {
 		return ok(message)
 	}

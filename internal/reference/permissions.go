@@ -48,7 +48,7 @@ func Permissions(w io.Writer) error {
 }
 
 func writeMatrix(b *bytes.Buffer) {
-	b.WriteString("\n## What the system roles bring\n| Permission |")
+	b.WriteString("\n## Permissions of the system roles\n| Permission |")
 	for _, r := range access.SystemRoles() {
 		fmt.Fprintf(b, " %s |", r)
 	}
@@ -70,7 +70,7 @@ func writeOpened(b *bytes.Buffer, operations []httpapi.Operation) {
 	operations = slices.SortedFunc(slices.Values(operations), func(a, b httpapi.Operation) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Method, b.Method))
 	})
-	b.WriteString("\n## What the permissions open\n| Permission | Level | Meaning | Operations |\n|---|---|---|---|\n")
+	b.WriteString("\n## Operations of each permission\n| Permission | Level | Meaning | Operations |\n|---|---|---|---|\n")
 	for _, i := range access.Registry() {
 		var opened []string
 		for _, op := range operations {

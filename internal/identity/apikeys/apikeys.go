@@ -142,7 +142,7 @@ func (n NewKey) Violations(now time.Time) []apperr.Detail {
 
 func expiryViolation(v *apperr.Violations, expires *int64, now time.Time) {
 	if expires != nil && *expires <= clock.Millis(now) {
-		v.Add("expires_at", "future", "must lie in the future")
+		v.Add("expires_at", "future", "must be in the future")
 	}
 }
 

@@ -128,7 +128,7 @@ func grantViolations(v *apperr.Violations, at func(i int) string, grants []Grant
 		}
 		connectionViolations(v, at+"connections", g.Connections)
 		if end := g.NotAfterMillis; end != nil && *end <= nowMillis {
-			v.Add(at+"not_after", "future", "must lie in the future")
+			v.Add(at+"not_after", "future", "must be in the future")
 		}
 	}
 }

@@ -197,7 +197,7 @@ func (s *Service) Invite(ctx context.Context, actor access.Principal, n NewInvit
 
 func invitationExpiryViolation(v *apperr.Violations, expiresMillis int64, now time.Time) {
 	if expiresMillis <= clock.Millis(now) || expiresMillis > clock.Millis(now.Add(MaxLifetime)) {
-		v.Add("expires_at", "range", fmt.Sprintf("must lie in the future, by %d days at most",
+		v.Add("expires_at", "range", fmt.Sprintf("must be in the future, by %d days at most",
 			int(MaxLifetime.Hours()/24)))
 	}
 }

@@ -41,7 +41,7 @@ func notJoined(t *testing.T, f identitytest.World, c access.Client, token invita
 	var e *apperr.Error
 	require.ErrorAs(t, err, &e, why)
 	require.Equal(t, apperr.CodeUnauthorized, e.Code, why)
-	require.Equal(t, "The credential is missing or not valid", e.Message, why)
+	require.Equal(t, "The invitation link is not valid: it was used or revoked, or it expired", e.Message, why)
 	require.Equal(t, before, rows(), why)
 }
 

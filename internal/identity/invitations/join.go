@@ -26,6 +26,12 @@ var (
 	errJoined     = errors.New("the address of the invitation belongs to a member by now")
 )
 
+// notJoined is the 401 of a token that does not work. Its text is the same for every reason.
+func notJoined(cause error) error {
+	return apperr.Wrap(apperr.CodeUnauthorized,
+		"The invitation link is not valid: it was used or revoked, or it expired", cause)
+}
+
 // Joined is a person who has become a member.
 type Joined struct {
 	User members.User
@@ -53,7 +59,7 @@ func (s *Service) Join(ctx context.Context, c access.Client, token Token,
 		return Joined{}, err
 	}
 	if !id.Is(id.PrefixInvitationToken, token.Reveal()) {
-		return Joined{}, apperr.Unauthorized(errInvitation)
+		return Joined{}, notJoined(errInvitation)
 	}
 	given := invitationTokenMAC(s.pepper, token)
 	_, email, ok, err := readInvited(ctx, s.db.Read(), given, s.clock.Now())
@@ -61,7 +67,7 @@ func (s *Service) Join(ctx context.Context, c access.Client, token Token,
 		return Joined{}, err
 	}
 	if !ok {
-		return Joined{}, apperr.Unauthorized(errInvitation)
+		return Joined{}, notJoined(errInvitation)
 	}
 	var v apperr.Violations
 	signin.CheckPassword(&v, "password", password, email)
@@ -83,7 +89,7 @@ func (s *Service) Join(ctx context.Context, c access.Client, token Token,
 		return signin.Forgive(ctx, tx, at)
 	})
 	if db.IsUniqueViolation(err) {
-		err = apperr.Unauthorized(errJoined) // by an identity provider, in this moment
+		err = notJoined(errJoined) // by an identity provider, in this moment
 	}
 	if err != nil {
 		return Joined{}, err
@@ -100,7 +106,7 @@ func (s *Service) join(ctx context.Context, tx *sql.Tx, c access.Client, given [
 		return Joined{}, err
 	}
 	if !ok {
-		return Joined{}, apperr.Unauthorized(errInvitation)
+		return Joined{}, notJoined(errInvitation)
 	}
 	i, err := requireInvitation(ctx, tx, found.team, found.id, now)
 	if err != nil {
@@ -143,7 +149,7 @@ func (s *Service) addMember(ctx context.Context, tx *sql.Tx, c access.Client, t 
 		return members.User{}, err
 	}
 	if known && a.Team != "" {
-		return members.User{}, apperr.Unauthorized(errJoined)
+		return members.User{}, notJoined(errJoined)
 	}
 	user, action := a.User, "user.rejoin"
 	if known {
@@ -173,7 +179,7 @@ func (s *Service) giveInvited(ctx context.Context, tx *sql.Tx, c access.Client, 
 		return err
 	}
 	if !ok {
-		return apperr.Unauthorized(errNotToGive)
+		return notJoined(errNotToGive)
 	}
 	inviter.RequestID = c.RequestID
 	change, err := members.ChangeBy(ctx, tx, inviter, t.ID, s.clock.Now())
@@ -181,13 +187,13 @@ func (s *Service) giveInvited(ctx context.Context, tx *sql.Tx, c access.Client, 
 		return err
 	}
 	if err := mayInvite(change); err != nil {
-		return apperr.Unauthorized(errors.Join(errNotToGive, err))
+		return notJoined(errors.Join(errNotToGive, err))
 	}
 	_, err = s.members.Give(ctx, tx, change, user.ID, i.grant())
 	refusals := []apperr.Code{apperr.CodeValidation, apperr.CodePrivilegeEscalation, apperr.CodeForbidden,
 		apperr.CodeNotFound}
 	if slices.ContainsFunc(refusals, func(code apperr.Code) bool { return apperr.Is(err, code) }) {
-		return apperr.Unauthorized(errors.Join(errNotToGive, err))
+		return notJoined(errors.Join(errNotToGive, err))
 	}
 	return err
 }

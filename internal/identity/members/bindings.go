@@ -178,7 +178,7 @@ func checkGrant(ctx context.Context, q db.Querier, c Change, g RoleGrant, at gra
 
 func endViolation(v *apperr.Violations, at string, expiresMillis int64, now time.Time) {
 	if expiresMillis <= clock.Millis(now) {
-		v.Add(at, "future", "must lie in the future")
+		v.Add(at, "future", "must be in the future")
 	}
 }
 
@@ -278,7 +278,7 @@ func afterBindingEnded(ctx context.Context, tx *sql.Tx, team id.Team, b Binding)
 func requireLastingOwner(ctx context.Context, tx *sql.Tx, team id.Team) error {
 	kept, err := hasLastingOwner(ctx, tx, team)
 	if err == nil && !kept {
-		err = apperr.New(apperr.CodeLastOwner, "The team would be left without an owner whose role lasts")
+		err = apperr.New(apperr.CodeLastOwner, "The team would be left without a permanent owner")
 	}
 	return err
 }

@@ -297,7 +297,7 @@ func nameFree(existing []Role, r Role) error {
 	}) ||
 		slices.ContainsFunc(access.SystemRoles(), func(e access.Role) bool { return strings.EqualFold(string(e), r.Name) })
 	if taken {
-		return apperr.New(apperr.CodeRoleExists, "The team already has a role of this name")
+		return apperr.New(apperr.CodeRoleExists, "The team already has a role with this name")
 	}
 	return nil
 }

@@ -291,7 +291,7 @@ func (s *Service) DeleteEnvironment(ctx context.Context, actor access.Principal,
 			}
 		}
 		if len(held) > 0 {
-			return apperr.New(apperr.CodeEnvironmentNotEmpty, "The environment still has "+strings.Join(held, ", "))
+			return apperr.New(apperr.CodeEnvironmentNotEmpty, "The environment still has "+enumerate(held))
 		}
 		for _, ended := range s.ended {
 			if err := ended(ctx, tx, team, env); err != nil {
@@ -340,7 +340,7 @@ func ErrNoEnvironment() error { return apperr.NotFound("environment") }
 
 func orNameTaken(err error) error {
 	if db.IsUniqueViolation(err) {
-		return apperr.New(apperr.CodeEnvironmentExists, "The team already has an environment of this name")
+		return apperr.New(apperr.CodeEnvironmentExists, "The team already has an environment with this name")
 	}
 	return err
 }
@@ -355,4 +355,13 @@ func environmentEvent(actor access.Principal, e Environment, action string, befo
 func environmentState(e Environment) audit.State {
 	return audit.State{"name": e.Name, "type": e.Type, "payload_retention_days": e.PayloadDays,
 		"event_retention_days": e.EventDays}
+}
+
+// enumerate joins names as in a sentence.
+func enumerate(names []string) string {
+	last := len(names) - 1
+	if last < 1 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }

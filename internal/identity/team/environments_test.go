@@ -121,7 +121,7 @@ func TestDeleteNeedsAnEmptyEnvironment(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, p.Environments[0], got)
 		}
-		refused("The environment still has connections, events, API keys")
+		refused("The environment still has connections, events and API keys")
 		f.Hold()
 		refused("The environment still has API keys")
 		_, err := f.Keys.RevokeKey(t.Context(), actor, k.ID)

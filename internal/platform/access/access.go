@@ -176,7 +176,7 @@ func (p Principal) Require(route Route, connectionID string) error {
 	if connectionID == "" {
 		scope = "all connections; name a connection that it has a grant for"
 	}
-	return apperr.New(apperr.CodeGrantDenied, "The API key does not have the grant "+string(route)+" for "+scope)
+	return apperr.New(apperr.CodeGrantDenied, "The API key has no grant for the route "+string(route)+" on "+scope)
 }
 
 type contextKey struct{}

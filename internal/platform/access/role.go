@@ -49,7 +49,7 @@ func (r Role) Meaning() string {
 	case Developer:
 		return "Manages API keys, connections, subscriptions, events and replays."
 	case Approver:
-		return "Sees connections, subscriptions, events and the audit trail."
+		return "Sees what a viewer sees, and the audit trail."
 	case Auditor:
 		return "Sees the team, its roles, keys, webhooks and audit trail, exports the trail, and changes nothing."
 	case Viewer:

@@ -101,7 +101,7 @@ func Codes() []Info {
 			"The API key already has two valid secrets; the older one must expire before the next rotation."},
 		{CodeForbidden, http.StatusForbidden,
 			"The user is authenticated but does not have the permission named in the message."},
-		{CodeGrantDenied, http.StatusForbidden, "The API key is valid but does not have the grant named in the message."},
+		{CodeGrantDenied, http.StatusForbidden, "The API key is valid but has no grant for the route named in the message."},
 		{CodeEnvironmentRequired, http.StatusBadRequest,
 			"The route belongs to an environment, and the request does not name one in `Environment-Id`."},
 		{CodeEnvironmentExists, http.StatusConflict, "The team already has an environment with this name."},

@@ -38,13 +38,13 @@ type Config struct {
 	SMTPUser         string           `name:"smtp-user" type:"setting" placeholder:"NAME" help:"User name at the mail server. Empty: no authentication."`
 	SMTPPasswordFile string           `name:"smtp-password-file" type:"setting" placeholder:"PATH" help:"File with the password of smtp-user, read at start."`
 	SMTPPassword     secretbox.Secret `kong:"-" name:"smtp-password" from:"environment" help:"The password itself, instead of smtp-password-file."`
-	SMTPFrom         string           `name:"smtp-from" type:"setting" placeholder:"ADDRESS" help:"Sender of mails, such as sallyport@example.com or Sallyport <sallyport@example.com>."`
+	SMTPFrom         string           `name:"smtp-from" type:"setting" placeholder:"ADDRESS" help:"Sender of mails, such as sallyport@example.com or Sallyport <sallyport@example.com>. Required with smtp-address."`
 
 	ProvidersDir string `name:"providers-dir" type:"setting" placeholder:"DIR" help:"Folder of additional provider definitions, one <slug>.yaml each, reloaded when they change. Empty: none."`
 
-	EgressAllow     []netip.Prefix `name:"egress-allow" type:"setting" placeholder:"CIDR,..." help:"Private or reserved address ranges that outgoing requests may reach."`
+	EgressAllow     []netip.Prefix `name:"egress-allow" type:"setting" placeholder:"CIDR" help:"Private or reserved address ranges that outgoing requests may reach."`
 	EgressAllowHTTP bool           `name:"egress-allow-http" type:"setting" default:"false" help:"Allow unencrypted http:// targets. Development mode implies it."`
-	TrustedProxies  []netip.Prefix `name:"trusted-proxies" type:"setting" placeholder:"CIDR,..." help:"Address ranges of reverse proxies. Their forwarding headers determine the client's address."`
+	TrustedProxies  []netip.Prefix `name:"trusted-proxies" type:"setting" placeholder:"CIDR" help:"Address ranges of reverse proxies. Their forwarding headers determine the client's address."`
 
 	TLSCert string `name:"tls-cert" type:"setting" placeholder:"PATH" help:"Certificate chain of the public listener, PEM. Requires tls-key."`
 	TLSKey  string `name:"tls-key" type:"setting" placeholder:"PATH" help:"Private key of tls-cert, PEM."`

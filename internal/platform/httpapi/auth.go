@@ -140,7 +140,7 @@ func (op Operation) authorizePrincipal(p access.Principal) (access.Principal, er
 		}
 	case access.KindAPIKey:
 		if !p.MayRoute(op.Route) {
-			return p, apperr.New(apperr.CodeGrantDenied, "The API key does not have the grant "+string(op.Route))
+			return p, apperr.New(apperr.CodeGrantDenied, "The API key has no grant for the route "+string(op.Route))
 		}
 		return p.Through(op.Route), nil
 	case access.KindSystem:

@@ -135,7 +135,7 @@ func (i *inspection) members(schema *huma.Schema) {
 		case !whole:
 			i.violation("text", "the name must be Unicode text")
 		case seen[name]:
-			i.violation("duplicate", "the field is there twice")
+			i.violation("duplicate", "the field occurs twice")
 		}
 		seen[name] = true
 		i.value(member(schema, name))

@@ -133,6 +133,8 @@ func fromHuma(ctx context.Context, status int, msg string, errs []error) *apperr
 			return resolveError(errs[0])
 		}
 		return resolveError(errors.New(msg))
+	case http.StatusUnsupportedMediaType:
+		return apperr.HTTP(status, "Send the body with Content-Type: application/json")
 	default:
 		return apperr.HTTP(status, http.StatusText(status))
 	}
@@ -198,11 +200,7 @@ func fromHumaDetail(d *huma.ErrorDetail) apperr.Detail {
 	}
 	for _, r := range humaRules() {
 		if strings.HasPrefix(d.Message, r.prefix) {
-			msg := d.Message
-			if r.message != "" {
-				msg = r.message
-			}
-			return apperr.Detail{Location: location, Rule: r.rule, Message: msg}
+			return apperr.Detail{Location: location, Rule: r.rule, Message: r.text(d.Message)}
 		}
 	}
 	if location == "body" {
@@ -211,33 +209,53 @@ func fromHumaDetail(d *huma.ErrorDetail) apperr.Detail {
 	return apperr.Detail{Location: location, Rule: "format", Message: "the value has the wrong form"}
 }
 
+// humaRule has the message for the client: empty for Huma's own, and with %s for what follows the prefix in it.
 type humaRule struct{ prefix, rule, message string }
 
-// humaRules maps Huma's messages to rules. It replaces messages that could contain a value.
+func (r humaRule) text(from string) string {
+	rest := strings.TrimPrefix(from, r.prefix)
+	switch {
+	case r.message == "":
+		return from
+	case r.rule == "enum":
+		rest = strings.Trim(rest, `"`)
+		if strings.Count(rest, ", ") == 1 {
+			return "must be " + strings.Replace(rest, ", ", " or ", 1)
+		}
+	case r.rule == "min_length" && rest == "1":
+		return "must not be empty"
+	}
+	return strings.Replace(r.message, "%s", rest, 1)
+}
+
+// humaRules maps Huma's messages to rules. It replaces messages that could contain a value or that are meant for
+// programmers.
 func humaRules() []humaRule {
 	return []humaRule{
 		{"unexpected property", "unknown_field", "the field is unknown"},
 		{"required ", "required", "the parameter is required"},
 		{"expected string to be RFC", "format", "the value has the wrong form"},
 		{"expected string to be base64", "format", ""},
-		{"expected string to match pattern", "pattern", ""},
-		{"expected string to be", "pattern", "the value does not match the documented pattern"},
+		{"expected string to match pattern", "pattern", "must have the documented form"},
+		{"expected string to be", "pattern", "must have the documented form"},
 		{"expected string", "type", ""},
 		{"expected boolean", "type", ""},
-		{"expected number >", "minimum", ""},
-		{"expected number <", "maximum", ""},
+		{"expected number >= ", "minimum", "must be at least %s"},
+		{"expected number > ", "minimum", "must be greater than %s"},
+		{"expected number <= ", "maximum", "must be at most %s"},
+		{"expected number < ", "maximum", "must be less than %s"},
 		{"expected number", "type", ""},
 		{"expected integer", "type", ""},
-		{"expected array length >=", "min_items", ""},
-		{"expected array length <=", "max_items", ""},
-		{"expected array items to be unique", "unique", ""},
+		{"expected array length >= ", "min_items", "must have at least %s items"},
+		{"expected array length <= ", "max_items", "must have at most %s items"},
+		{"expected array items to be unique", "unique", "must not have duplicates"},
 		{"expected array", "type", ""},
-		{"expected object with at least", "min_properties", ""},
-		{"expected object with at most", "max_properties", ""},
+		{"expected object with at least ", "min_properties", "must have at least %s"},
+		{"expected object with at most ", "max_properties", "must have at most %s"},
 		{"expected object", "type", ""},
-		{"expected length >=", "min_length", ""},
-		{"expected length <=", "max_length", ""},
-		{"expected value to be one of", "enum", ""},
+		{"expected length >= ", "min_length", "must have at least %s characters"},
+		{"expected length <= ", "max_length", "must have at most %s characters"},
+		{"expected value to be one of ", "enum", "must be one of: %s"},
 		{"expected value", "schema", "the value does not match the documented schema"},
 		{"json: cannot unmarshal", "type", "a value has the wrong type or is out of range"},
 		{"invalid integer", "type", "expected integer"},

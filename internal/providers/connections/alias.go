@@ -58,5 +58,5 @@ func moveAlias(ctx context.Context, tx *sql.Tx, c *Connection, alias patch.Field
 }
 
 func aliasTaken() error {
-	return apperr.New(apperr.CodeAliasTaken, "Another connection uses, or lately used, the webhook alias")
+	return apperr.New(apperr.CodeAliasTaken, "Another connection uses, or recently used, the webhook alias")
 }

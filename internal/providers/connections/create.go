@@ -71,7 +71,7 @@ func (s *Service) Create(ctx context.Context, actor access.Principal,
 				break
 			}
 			if !updating {
-				return apperr.New(apperr.CodeConnectionExists, "The provider configuration already has a connection of this id")
+				return apperr.New(apperr.CodeConnectionExists, "The provider configuration already has a connection with this id")
 			}
 			// Another request created it between the two statements: now it can be changed.
 		}

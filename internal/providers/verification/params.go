@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -98,7 +99,7 @@ func (p *param) check(value string) (rule, message string) {
 	case len(p.Enum) > 0 && !slices.Contains(p.Enum, value):
 		return ruleEnum, "must be one of: " + strings.Join(p.Enum, ", ")
 	case p.pattern != nil && !p.pattern.MatchString(value):
-		return rulePattern, "does not match " + p.Pattern
+		return rulePattern, "must have the documented form, such as " + cmp.Or(p.Example, p.Default)
 	default:
 		return "", ""
 	}

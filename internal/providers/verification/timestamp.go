@@ -146,7 +146,7 @@ func (c *proofCompiler) checkTimestampSigned() {
 	}
 	if p.ts == nil {
 		if inTemplate {
-			c.problems.add(c.path+"signed", ruleCoherent, "contains {ts}, but no timestamp is set")
+			c.problems.add(c.path+"signed", ruleCoherent, "contains {ts}, but no timestamp is set; set timestamp_header")
 		}
 		return
 	}

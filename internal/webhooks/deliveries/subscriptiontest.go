@@ -189,10 +189,10 @@ func (in *TestRequest) validate() error {
 	var v apperr.Violations
 	if in.EventUUID != "" {
 		if in.EventType != "" {
-			v.Add("event_type", "alone", "is for synthetic events; event_uuid names a stored one")
+			v.Add("event_type", "alone", "cannot be combined with event_uuid")
 		}
 		if in.Data != nil {
-			v.Add("body", "alone", "is for synthetic events; event_uuid names a stored one")
+			v.Add("body", "alone", "cannot be combined with event_uuid")
 		}
 	}
 	if in.EventType != "" {

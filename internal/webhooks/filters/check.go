@@ -89,7 +89,7 @@ func (c *checker) check() {
 	root := ast.NavigateAST(c.ast)
 	if t := c.ast.GetType(root.ID()); t.Kind() != types.BoolKind {
 		c.violation(root, ruleType, "the filter must be a bool and not "+cel.FormatCELType(t)+
-			"; compare its value with what it should be")
+			"; compare the field, as in event.body.active == true")
 	}
 	ast.MatchDescendants(root, func(e ast.NavigableExpr) bool {
 		switch e.Kind() {

@@ -49,7 +49,7 @@ func words(message string) (rule, text string) {
 	case strings.HasPrefix(message, "undefined field"):
 		return ruleReference, "the event has no such field; it has " + strings.Join(fieldNames(fields()), ", ")
 	case strings.HasPrefix(message, "undeclared reference"):
-		return ruleReference, "there is no variable or function of this name; what came in is in event"
+		return ruleReference, "there is no variable or function with this name; what came in is in event"
 	case strings.HasPrefix(message, "invalid argument to has"):
 		return ruleSyntax, "has() takes a field, such as has(event.body.action)"
 	case strings.HasPrefix(message, "reserved identifier"):
@@ -83,7 +83,7 @@ func syntaxWords(message string) string {
 	case ok && (strings.HasPrefix(token, `"`) || strings.HasPrefix(token, `'`)):
 		return "the text that begins here does not end, or has an escape that CEL does not know"
 	case strings.Contains(message, "input '<EOF>'"):
-		return "the expression ends where more has to follow"
+		return "the expression is incomplete"
 	default:
 		return "the expression cannot be read from here on"
 	}

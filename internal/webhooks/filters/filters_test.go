@@ -208,18 +208,18 @@ func TestCheck(t *testing.T) {
 		"event.type == \"\x00\"": {"text: must be Unicode text without the character U+0000"},
 		"event.type == \"\xff\"": {"text: must be Unicode text without the character U+0000"},
 		strings.Repeat("é", filters.MaxLength+1): {"max_length: must be at most 4096 characters"},
-		`event.type`: {"type: line 1, column 6: the filter must be a bool and not string; compare its " +
-			"value with what it should be"},
-		`event.body.active`: {"type: line 1, column 11: the filter must be a bool and not dyn; compare its " +
-			"value with what it should be"},
+		`event.type`: {"type: line 1, column 6: the filter must be a bool and not string; compare the " +
+			"field, as in event.body.active == true"},
+		`event.body.active`: {"type: line 1, column 11: the filter must be a bool and not dyn; compare the " +
+			"field, as in event.body.active == true"},
 		`event.type = "s3cr3t"`: {"syntax: line 1, column 12: a single = compares nothing; write =="},
 		`event.type == "s3cr3t`: {"syntax: line 1, column 15: the text that begins here does not end, or has an " +
 			"escape that CEL does not know"},
 		`event.type == s3cr3t "s3cr3t"`: {"syntax: line 1, column 22: the expression cannot be read from here on"},
-		`event.type ==`:                 {"syntax: line 1, column 14: the expression ends where more has to follow"},
+		`event.type ==`:                 {"syntax: line 1, column 14: the expression is incomplete"},
 		"s3cr3t ==\n  \"é\" && event.type == s3cr3t": {
-			"reference: line 1, column 1: there is no variable or function of this name; what came in is in event",
-			"reference: line 2, column 24: there is no variable or function of this name; what came in is in event",
+			"reference: line 1, column 1: there is no variable or function with this name; what came in is in event",
+			"reference: line 2, column 24: there is no variable or function with this name; what came in is in event",
 		},
 		`event.s3cr3t == "a" && event.type > 1`: {
 			"reference: line 1, column 6: the event has no such field; it has body, connection_id, content_type, control, " +

@@ -61,8 +61,7 @@ func checkHeaders(v *apperr.Violations, members map[string]*string) {
 			v.Add(at, "unique", "must occur only once, ignoring case")
 		case value == nil: // takes away what an earlier version may have accepted
 		case isRefusedName(name):
-			v.Add(at, "reserved", "the header is set by the service or by HTTP itself, or receivers could take it for one "+
-				"that is")
+			v.Add(at, "reserved", "this header is reserved")
 		case len(*value) > MaxHeaderValue:
 			v.Add(at, "max_length", fmt.Sprintf("must be at most %d bytes", MaxHeaderValue))
 		case !isHeaderValue(*value):
