@@ -85,19 +85,26 @@ func TestUnauthorizedIsOneResponse(t *testing.T) {
 			return s.Do(http.MethodGet, "/team/me", map[string]string{"Authorization": value}, nil)
 		}
 		for name, r := range map[string]identitytest.Response{
-			"wrong password":    login(email, "wrong horse battery"),
-			"unknown address":   login("nobody@example.test", password),
-			"no address":        login("nobody", password),
-			"unstorable":        login("a\u0000b@example.test", password),
-			"other scheme":      bearer("Basic " + s.Token),
-			"no token":          bearer("Bearer"),
-			"cut token":         bearer("Bearer " + s.Token[:len(s.Token)-1]),
-			"malformed key":     s.Probe("x"),
-			"key where no keys": s.Do(http.MethodGet, "/team/me", map[string]string{"API-Key": "x"}, nil),
+			"wrong password":  login(email, "wrong horse battery"),
+			"unknown address": login("nobody@example.test", password),
+			"no address":      login("nobody", password),
+			"unstorable":      login("a\u0000b@example.test", password),
+			"other scheme":    bearer("Basic " + s.Token),
+			"no token":        bearer("Bearer"),
+			"cut token":       bearer("Bearer " + s.Token[:len(s.Token)-1]),
+			"malformed key":   s.Probe("x"),
 		} {
 			require.Equal(t, http.StatusUnauthorized, r.Status, name)
 			require.Equal(t, missing.Text, r.Text, name)
 		}
+		// Where no API key works, the response is the same for every text in place of one.
+		key := func(text string) identitytest.Response {
+			return s.Do(http.MethodGet, "/team/me", map[string]string{"API-Key": text}, nil)
+		}
+		noKeys := key("x")
+		require.Equal(t, http.StatusUnauthorized, noKeys.Status)
+		require.Contains(t, noKeys.Text, "API keys cannot use it")
+		require.Equal(t, noKeys.Text, key("ask_production_x").Text)
 	})
 }
 
