@@ -25,6 +25,11 @@ type SignIn struct {
 
 var errLogin = errors.New("wrong e-mail address or password")
 
+// notSignedIn is the 401 of a sign-in. Its text is the same for every reason.
+func notSignedIn(cause error) error {
+	return apperr.Wrap(apperr.CodeUnauthorized, "The e-mail address or the password is wrong", cause)
+}
+
 // Credentials are the user's input to a sign-in.
 type Credentials struct {
 	Email    string
@@ -54,7 +59,7 @@ func (s *Service) Login(ctx context.Context, c access.Client, with Credentials, 
 		return SignIn{}, err
 	}
 	if !known || !right {
-		return SignIn{}, apperr.Unauthorized(errLogin)
+		return SignIn{}, notSignedIn(errLogin)
 	}
 	current, err := s.hasher.currentHash(ctx, a, hash, with.Password)
 	if err != nil {
@@ -73,14 +78,14 @@ func (s *Service) Login(ctx context.Context, c access.Client, with Credentials, 
 			return err
 		}
 		if !unchanged {
-			return apperr.Unauthorized(errChanged)
+			return notSignedIn(errChanged)
 		}
 		_, member, err := members.ReadPrincipal(ctx, tx, a.Team, a.User.ID, "", s.clock.Now())
 		if err != nil {
 			return err
 		}
 		if !member {
-			return apperr.Unauthorized(errNoMember)
+			return notSignedIn(errNoMember)
 		}
 		methods := []string{methodPassword}
 		enrolled, refused, err := s.checkCode(ctx, tx, c.User(a.User.ID, a.User.Email, a.Team), with.Code)

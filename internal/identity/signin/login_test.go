@@ -42,7 +42,7 @@ func TestLoginRevealsNoAccount(t *testing.T) {
 			var e *apperr.Error
 			require.ErrorAs(t, err, &e, name)
 			require.Equal(t, apperr.CodeUnauthorized, e.Code, name)
-			require.Equal(t, "The credential is missing or not valid", e.Message, name)
+			require.Equal(t, "The e-mail address or the password is wrong", e.Message, name)
 		}
 		// Equal time is equal work: each of them makes one hash be computed, and asks for a place to do so alike.
 		for name, a := range attempts {

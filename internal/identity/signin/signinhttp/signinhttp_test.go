@@ -71,7 +71,7 @@ func TestLogin(t *testing.T) {
 	})
 }
 
-// The response to every invalid credential is the same to the byte.
+// The response to every invalid credential is the same to the byte, and so is that to every sign-in that fails.
 func TestUnauthorizedIsOneResponse(t *testing.T) {
 	t.Parallel()
 	identitytest.Served(t, func(t *testing.T, s *identitytest.Server) {
@@ -85,17 +85,24 @@ func TestUnauthorizedIsOneResponse(t *testing.T) {
 			return s.Do(http.MethodGet, "/team/me", map[string]string{"Authorization": value}, nil)
 		}
 		for name, r := range map[string]identitytest.Response{
-			"wrong password":  login(email, "wrong horse battery"),
-			"unknown address": login("nobody@example.test", password),
-			"no address":      login("nobody", password),
-			"unstorable":      login("a\u0000b@example.test", password),
-			"other scheme":    bearer("Basic " + s.Token),
-			"no token":        bearer("Bearer"),
-			"cut token":       bearer("Bearer " + s.Token[:len(s.Token)-1]),
-			"malformed key":   s.Probe("x"),
+			"other scheme":  bearer("Basic " + s.Token),
+			"no token":      bearer("Bearer"),
+			"cut token":     bearer("Bearer " + s.Token[:len(s.Token)-1]),
+			"malformed key": s.Probe("x"),
 		} {
 			require.Equal(t, http.StatusUnauthorized, r.Status, name)
 			require.Equal(t, missing.Text, r.Text, name)
+		}
+		wrong := login(email, "wrong horse battery")
+		require.Equal(t, http.StatusUnauthorized, wrong.Status)
+		require.Equal(t, "unauthorized", wrong.Code(t))
+		for name, r := range map[string]identitytest.Response{
+			"unknown address": login("nobody@example.test", password),
+			"no address":      login("nobody", password),
+			"unstorable":      login("a\u0000b@example.test", password),
+		} {
+			require.Equal(t, http.StatusUnauthorized, r.Status, name)
+			require.Equal(t, wrong.Text, r.Text, name)
 		}
 		// Where no API key works, the response is the same for every text in place of one.
 		key := func(text string) identitytest.Response {
