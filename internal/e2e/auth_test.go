@@ -18,7 +18,8 @@ import (
 type refusals map[string]bool
 
 // Without the right credential nothing is done, written or revealed: not why a credential fails, and not whether the
-// body would have been right.
+// body would have been right. That an operation needs a user is documented, so that its response to a key says it, but
+// not whether the key is valid.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	eachPopulated(t, func(w *world, f fixtures) {
@@ -27,7 +28,7 @@ func TestCredentials(t *testing.T) {
 			w.newKey(w.env, allow("webhooks", "connections"))
 		w.call(w.user(""), http.MethodPost, "/api-keys/"+revoked.ID+"/revoke", nil).want(w, http.StatusOK)
 		w.call(w.user(""), http.MethodDelete, "/api-keys/"+deleted.ID, nil).want(w, http.StatusNoContent)
-		token, texts := w.token(), refusals{}
+		token, texts, needUser := w.token(), refusals{}, refusals{}
 		bad := map[string]credentials{
 			"nothing": anonymous, "an empty key": byKey(""), "no key": byKey(canary),
 			"a key with a typo": byKey(w.key[:len(w.key)-1] + "~"), "another checksum": byKey(w.key[:len(w.key)-6] + "000000"),
@@ -48,7 +49,12 @@ func TestCredentials(t *testing.T) {
 					continue
 				}
 				for _, c := range bad {
-					texts[w.callSample(c, s).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized).Error.Message] = true
+					text := w.callSample(c, s).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized).Error.Message
+					if s.op.Route == "" && sendsKey(c) {
+						needUser[text] = true
+					} else {
+						texts[text] = true
+					}
 					if s.body != nil {
 						w.callSample(c, s, raw("{")).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
 					}
@@ -57,15 +63,24 @@ func TestCredentials(t *testing.T) {
 					w.callSample(c, s).refused(w, http.StatusBadRequest, apperr.CodeAmbiguousCredentials)
 				}
 				if s.op.Route == "" {
-					w.callSample(w.dev(), s).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
+					valid := w.callSample(w.dev(), s).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
+					needUser[valid.Error.Message] = true
 				}
 			}
 		})
 		require.Len(w.t, texts, 1, "one text for every reason")
+		require.Len(w.t, needUser, 1, "one text for every key, valid or not")
 		for _, secret := range []string{w.key, revoked.Key, deleted.Key, token, canary} {
 			require.NotContains(w.t, w.logs.String(), secret)
 		}
 	})
+}
+
+// sendsKey reports whether the credentials are an API key.
+func sendsKey(c credentials) bool {
+	h := http.Header{}
+	c(h)
+	return len(h.Values("Api-Key")) > 0
 }
 
 // Keys and tokens end when they expire. Only the holder of the key learns that it did.
