@@ -84,8 +84,8 @@ func (c *keysCreate) Run(ctx context.Context, e *env) error {
 		if err != nil {
 			return err
 		}
-		return e.printKey(k, text, c.JSON, fmt.Sprintf("%s, of environment %s, until %s UTC. The key is shown only once.", k.ID,
-			k.Environment, second(time.Time(k.ExpiresAt))))
+		return e.printKey(k, text, c.JSON, fmt.Sprintf("%s, of environment %s, until %s UTC. The key is shown only once.",
+			k.ID, k.Environment, second(time.Time(k.ExpiresAt))))
 	})
 }
 

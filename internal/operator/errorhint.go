@@ -30,8 +30,9 @@ const (
 		"and `sallyport doctor` checks what was restored. Copy the keyset too."
 	hintOccupied   = "Restore into another folder with --data, or move the files of the old database aside, all of them."
 	hintKeysetFrom = "Name its copy with --keyset-from: without it none of the secrets in the backup can be opened."
-	hintPort       = "Another program uses the address: stop that program, or choose another address with --listen or --admin-listen."
-	hintNoTeam     = "Run `sallyport admin create --email ADDRESS` first."
+	hintPort       = "Another program uses the address: stop that program, or choose another address with --listen or " +
+		"--admin-listen."
+	hintNoTeam = "Run `sallyport admin create --email ADDRESS` first."
 )
 
 // Hint returns a sentence with the fix of an error that operators meet, or nothing where there is none or the error

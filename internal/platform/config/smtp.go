@@ -22,7 +22,8 @@ func (k *checker) smtp() {
 	k.require(isHostPort(c.SMTPAddress) && host != "" && port != "0", "smtp-address",
 		"is not an address such as mail.example.com:587")
 	k.require(c.SMTPFrom != "", "smtp-from", "is required with smtp-address")
-	k.require(c.SMTPFrom == "" || isSender(c.SMTPFrom), "smtp-from", "must be an e-mail address, with or without a name before it")
+	k.require(c.SMTPFrom == "" || isSender(c.SMTPFrom), "smtp-from",
+		"must be an e-mail address, with or without a name before it")
 	k.require(c.SMTPPassword == "" || c.SMTPPasswordFile == "", "smtp-password",
 		"cannot be given together with smtp-password-file")
 	password := c.SMTPPassword != "" || c.SMTPPasswordFile != ""
