@@ -18,8 +18,9 @@ import (
 
 type serveCommand struct{}
 
-// memoryLimit is the soft limit of the Go heap if GOMEMLIMIT sets none. SQLite's memory is not part of it.
-const memoryLimit = 160 << 20
+// memoryLimit is the soft limit of the Go heap if GOMEMLIMIT sets none. SQLite's memory, up to 70 MiB, and the program
+// are not part of it: together they stay below 200 MiB.
+const memoryLimit = 104 << 20
 
 // Run serves until SIGTERM or an interrupt, and then stops in order. A second signal stops it immediately.
 func (serveCommand) Run(ctx context.Context, e *env) error {

@@ -29,23 +29,24 @@ const subscriptionsPath = "/webhook-subscriptions"
 
 // subscriptionRow holds the properties of a subscription that commands show.
 type subscriptionRow struct {
-	ID                string            `json:"id"`
-	ProviderConfigKey *string           `json:"provider_config_key"`
-	ConnectionID      *string           `json:"connection_id"`
-	EventTypes        []string          `json:"event_types"`
-	ForwardURL        string            `json:"forward_url"`
-	SigningSecretHint string            `json:"signing_secret_hint"`
-	SigningSecret     string            `json:"signing_secret"`
-	Filter            *string           `json:"filter"`
-	Description       string            `json:"description"`
-	Enabled           bool              `json:"enabled"`
-	DisabledReason    *string           `json:"disabled_reason"`
-	PayloadMode       string            `json:"payload_mode"`
-	RetrySchedule     []float64         `json:"retry_schedule_seconds"`
-	TimeoutMs         int64             `json:"timeout_ms"`
-	Headers           map[string]string `json:"headers"`
-	CreatedAt         time.Time         `json:"created_at"`
-	UpdatedAt         time.Time         `json:"updated_at"`
+	ID                string             `json:"id"`
+	ProviderConfigKey *string            `json:"provider_config_key"`
+	ConnectionID      *string            `json:"connection_id"`
+	EventTypes        []string           `json:"event_types"`
+	ForwardURL        string             `json:"forward_url"`
+	SigningSecretHint string             `json:"signing_secret_hint"`
+	SigningSecret     string             `json:"signing_secret"`
+	Filter            *string            `json:"filter"`
+	Description       string             `json:"description"`
+	Enabled           bool               `json:"enabled"`
+	DisabledReason    *string            `json:"disabled_reason"`
+	Health            subscriptionHealth `json:"health"`
+	PayloadMode       string             `json:"payload_mode"`
+	RetrySchedule     []float64          `json:"retry_schedule_seconds"`
+	TimeoutMs         int64              `json:"timeout_ms"`
+	Headers           map[string]string  `json:"headers"`
+	CreatedAt         time.Time          `json:"created_at"`
+	UpdatedAt         time.Time          `json:"updated_at"`
 }
 
 // scope names the connections that the subscription matches.
@@ -63,8 +64,16 @@ func (r *subscriptionRow) scope() string {
 	return key + "/" + connection
 }
 
+// subscriptionHealth holds the properties of a subscription's health that commands show.
+type subscriptionHealth struct {
+	State        string     `json:"state"`
+	FailingSince *time.Time `json:"failing_since"`
+}
+
 func (r *subscriptionRow) state() string {
 	switch {
+	case r.Enabled && r.Health.FailingSince != nil:
+		return "failing: its deliveries are held since " + clock.Wire(*r.Health.FailingSince)
 	case r.Enabled:
 		return "enabled"
 	case r.DisabledReason != nil:
@@ -75,7 +84,7 @@ func (r *subscriptionRow) state() string {
 }
 
 func stateTone(state string) terminal.Tone {
-	if strings.HasPrefix(state, "disabled") {
+	if strings.HasPrefix(state, "disabled") || strings.HasPrefix(state, "failing") {
 		return terminal.Busy
 	}
 	return terminal.Plain

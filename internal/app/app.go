@@ -3,6 +3,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -20,6 +21,7 @@ import (
 	"sallyport/internal/platform/migrate"
 	"sallyport/internal/platform/module"
 	"sallyport/internal/platform/obs"
+	"sallyport/internal/platform/storing"
 )
 
 // Options configure a process.
@@ -33,6 +35,9 @@ type Options struct {
 	ClockOffset func(ctx context.Context, d *db.DB, clk clock.Clock) (time.Duration, error)
 	// Derive hashes passwords; nil means Argon2id. Tests take one of less cost.
 	Derive signin.DeriveFunc
+	// Lease is how long a worker that is gone keeps a delivery; 0 means two minutes. It must be several times the longest
+	// timeout of a subscription. The soak command takes a short one, so that leases end in its rounds.
+	Lease time.Duration
 }
 
 // App is one server process.
@@ -43,11 +48,14 @@ type App struct {
 	runner        *module.Runner
 	public, admin *httpserver.Server
 	ready         atomic.Bool
+	storing       *storing.Monitor
 }
 
 // New opens the database and builds the process, without starting anything.
 func New(ctx context.Context, o Options) (_ *App, err error) {
-	a := &App{parts: parts{cfg: &o.Config, log: o.Logger, derive: o.Derive}}
+	outages := obs.NewOutages(o.Logger.Handler(), o.Clock)
+	a := &App{parts: parts{cfg: &o.Config, log: slog.New(outages), outages: outages, derive: o.Derive,
+		lease: cmp.Or(o.Lease, defaultLease)}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close())
@@ -66,6 +74,9 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	if err = migrate.Ensure(ctx, a.db, a.cfg.SQLite() || a.cfg.Dev || a.cfg.Migrate, a.log); err != nil {
+		return nil, err
+	}
+	if err = a.warnOfWeaknesses(ctx); err != nil {
 		return nil, err
 	}
 	a.clock = db.NewClock(a.db, o.Clock, o.ClockOffset)
@@ -91,6 +102,15 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	return a, nil
 }
 
+// warnOfWeaknesses logs settings of the database with which acknowledged events can be lost.
+func (a *App) warnOfWeaknesses(ctx context.Context) error {
+	weak, err := a.db.Weaknesses(ctx)
+	for _, w := range weak {
+		a.log.WarnContext(ctx, "the database does not keep what it acknowledges", slog.String("setting", w))
+	}
+	return err
+}
+
 // build makes the capabilities and what serves them.
 func (a *App) build(ctx context.Context, version string) error {
 	a.client = NewEgress(a.cfg, a.clock)
@@ -101,6 +121,7 @@ func (a *App) build(ctx context.Context, version string) error {
 	if err := p.identity.EnsureSigningKey(ctx); err != nil {
 		return err
 	}
+	a.storing = p.storing
 	p.api.Version, p.api.Ready = version, a.readiness
 	api := httpapi.New(p.api)
 	for _, m := range p.modules {
@@ -134,12 +155,20 @@ func (a *App) readiness(ctx context.Context) error {
 	if err := a.db.Ping(ctx); err != nil {
 		return err
 	}
-	return a.clock.Check()
+	if err := a.clock.Check(); err != nil {
+		return err
+	}
+	return a.storing.Check()
 }
 
 // Start starts the workers and the listeners. When it returns the server is ready. When it fails it leaves no worker
 // running; Stop must follow all the same.
-func (a *App) Start(ctx context.Context) error { return a.runner.Start(ctx, a.modules) }
+func (a *App) Start(ctx context.Context) error {
+	if err := a.followSetBack(ctx); err != nil {
+		return err
+	}
+	return a.runner.Start(ctx, a.modules)
+}
 
 // Addr is the address of the public listener.
 func (a *App) Addr() string { return a.public.Addr() }

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"context"
+	"database/sql"
 	"log/slog"
 	"path/filepath"
 	"time"
@@ -20,15 +22,19 @@ import (
 	"sallyport/internal/identity/sso"
 	"sallyport/internal/identity/sso/ssohttp"
 	"sallyport/internal/identity/team/teamhttp"
+	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/idempotency"
+	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/module"
 	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/ratelimit"
 	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/platform/storing"
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/providers/connections/connectionshttp"
 	"sallyport/internal/providers/registry"
@@ -51,13 +57,15 @@ import (
 	"sallyport/internal/webhooks/subscriptions/subscriptionshttp"
 )
 
-// lease is how long a worker that says nothing keeps a delivery. Four times the longest timeout leaves a wide margin.
-const lease = 2 * time.Minute
+// defaultLease is how long a worker that says nothing keeps a delivery. Four times the longest timeout leaves a wide
+// margin.
+const defaultLease = 2 * time.Minute
 
 // parts are shared by all capabilities. Those of Declared have no database, keyset or definitions.
 type parts struct {
 	cfg       *config.Config
 	log       *slog.Logger
+	outages   *obs.Outages
 	clock     *db.Clock
 	db        *db.DB
 	box       *secretbox.Box
@@ -68,6 +76,10 @@ type parts struct {
 	installation installation.Installation
 	// derive hashes passwords; nil means Argon2id.
 	derive signin.DeriveFunc
+	// lease is how long a worker that says nothing keeps a delivery.
+	lease time.Duration
+	// shifts move the stored due times of the capabilities; build sets them.
+	shifts []func(ctx context.Context, tx *sql.Tx, by time.Duration) error
 	// contents keep environments from being deleted; nil means that none can be deleted.
 	contents []module.Content
 }
@@ -76,6 +88,7 @@ type parts struct {
 type process struct {
 	modules  []module.Module
 	identity *identity.Services
+	storing  *storing.Monitor
 	// api has no version and no readiness reporter yet.
 	api httpapi.Config
 }
@@ -111,8 +124,10 @@ func (p *parts) build() (*process, error) {
 	rejectionLog := rejections.New(rejections.Config{DB: p.db, Clock: p.clock})
 	directory := subscriptions.NewDirectory(p.db)
 	requests, batches, evaluations := obs.NewRequests(), obs.NewBatches(), filters.NewEvaluations()
-	own := ownevents.New(ownevents.Config{DB: p.db, Events: eventStore, Subscriptions: directory, Clock: p.clock,
-		Evaluations: evaluations})
+	own := ownevents.New(ownevents.Config{DB: p.db, Events: eventStore, Clock: p.clock, Evaluations: evaluations,
+		Subscriptions: func(ctx context.Context, tx db.Querier, env id.Environment) (ownevents.Subscriptions, error) {
+			return directory.Own(ctx, tx, env)
+		}})
 	conns, err := connections.New(connections.Config{DB: p.db, Clock: p.clock, Box: p.box, Providers: p.providers,
 		Environments: ids.Team, Keyring: verification.NewKeyring(verification.NewKeyFetcher(p.client)), Logger: p.log,
 		OnDelete: []connections.DeleteHook{rejectionLog.Forget},
@@ -123,12 +138,13 @@ func (p *parts) build() (*process, error) {
 	deliveryStore := deliveries.NewStore(deliveries.StoreConfig{DB: p.db, Events: eventStore, Logger: p.log,
 		Emitters: []deliveries.Emitter{own}})
 	subs := subscriptions.New(subscriptions.Config{DB: p.db, Box: p.box, Clock: p.clock, Targets: p.client,
-		Connections: conns, Environments: ids.Team, Deliveries: deliveryStore, Directory: directory,
+		Connections: conns, Environments: ids.Team, Deliveries: deliveryStore.Control(), Directory: directory,
 		Emitters: []subscriptions.Emitter{own}, PublicURL: p.cfg.PublicURL})
 	deliveryService := deliveries.New(deliveries.Config{Store: deliveryStore, Subscriptions: subs, Client: p.client,
-		Clock: p.clock, Logger: p.log, Batches: batches, Options: deliveries.Options{Concurrency: p.cfg.DeliveryConcurrency,
+		Clock: p.clock, Logger: p.log, Batches: batches, IsUncertain: p.clock.IsUncertain,
+		Options: deliveries.Options{Concurrency: p.cfg.DeliveryConcurrency,
 			PerSubscription: p.cfg.DeliveryConcurrencyPerSubscription, PerHost: p.cfg.DeliveryConcurrencyPerHost,
-			Lease: lease, Node: p.node}})
+			Lease: p.lease, Node: p.node}})
 	replayService := replays.New(replays.Config{DB: p.db, Clock: p.clock, Events: eventStore, Deliveries: deliveryService,
 		Subscriptions: subs, Logger: p.log, Node: p.node})
 	stream := eventstream.New(eventstream.Config{DB: p.db, Events: eventStore, Attempts: deliveryStore,
@@ -136,21 +152,32 @@ func (p *parts) build() (*process, error) {
 			MaxReaders: p.cfg.StreamMaxReaders, MaxPerEnvironment: p.cfg.StreamMaxReadersPerEnvironment}})
 	retentionWorker := retention.New(retention.Config{DB: p.db, Deliveries: deliveryStore, Lifetimes: lifetimes,
 		Clock: p.clock, Logger: p.log})
-	limiter, err := ratelimit.New(ratelimit.Options{DB: p.db, Clock: p.clock, Logger: p.log, Node: p.node})
+	limiter, err := ratelimit.New(ratelimit.Options{DB: p.db, Clock: p.limitClock(), Logger: p.log, Node: p.node})
 	if err != nil {
 		return nil, err
 	}
+	spool := filepath.Join(p.cfg.Data, "spool")
+	folders := []storing.Folder{{Name: storing.SpoolFolder, Path: spool, Probe: true}}
+	probes := storing.Config{DB: p.db, Logger: p.log, Node: p.node}
+	if p.cfg.SQLite() {
+		probes.DueTimes = p.clock
+		folders = append(folders, storing.Folder{Name: "data", Path: p.cfg.Data})
+	}
+	probes.Folders = folders
+	store := storing.New(probes)
 	ingestService := ingest.New(ingest.Config{DB: p.db, Connections: conns, Subscriptions: subs,
 		Deliveries: deliveryService, Rejections: rejectionLog, Limiter: limiter, Clock: p.clock, Logger: p.log,
 		Evaluations: evaluations, Batches: batches, Options: ingest.Options{
 			MaxBodyBytes: p.cfg.WebhookMaxBodyBytes, MemoryBudget: p.cfg.WebhookMemoryBudgetBytes,
-			DedupeWindow: p.cfg.WebhookDedupeWindow, SpoolDir: filepath.Join(p.cfg.Data, "spool"),
+			DedupeWindow: p.cfg.WebhookDedupeWindow, SpoolDir: spool, SpoolFailed: store.SpoolFailed,
 			PublicURL: p.cfg.PublicURL}})
 	idempotencyStore := idempotency.New(idempotency.Config{DB: p.db, Box: p.box, Clock: p.clock})
 
 	modules := []module.Module{
 		p.databaseModule(),
 		{Name: "platform/httpapi", Metrics: requests.Metrics()},
+		{Name: "platform/obs", Jobs: []jobs.Periodic{{Name: "log-outages", Run: jobs.Every(time.Second, p.outages.Flush),
+			Failure: "cannot log the lines of an outage"}}},
 		{Name: "platform/jobs", Metrics: batches.Metrics()},
 		{Name: "platform/ratelimit", Jobs: limiter.Jobs(), Metrics: limiter.Metrics(),
 			Tables:   []module.Table{{Name: "rate_limit_buckets"}, {Name: "rate_limit_nodes"}},
@@ -158,11 +185,12 @@ func (p *parts) build() (*process, error) {
 		{Name: "platform/idempotency", Jobs: idempotencyStore.Jobs(), Sealed: idempotency.SealedColumns(),
 			Tables: []module.Table{{Name: "idempotency_keys", Outlives: "they expire within a day"}}},
 		eventshttp.Module(eventStore, deliveryService, stream),
-		deliverieshttp.Module(deliveryService, eventStore, subs),
+		deliveryService.ReportFanouts(deliverieshttp.Module(deliveryService, eventStore, subs)),
 		evaluations.Module(),
 		retentionWorker.Module(),
 		replayshttp.Module(replayService),
 		ingesthttp.Module(ingestService),
+		store.Module(),
 		rejectionshttp.Module(rejectionLog),
 		stream.Module(),
 		audithttp.Module(auditStore, ids.Team, ids.Principals),
@@ -179,12 +207,26 @@ func (p *parts) build() (*process, error) {
 		mail.Module(),
 		ssohttp.Module(ssoService, signinhttp.RefreshCookie{}),
 	}
+	for _, m := range modules {
+		if m.ShiftTimes != nil {
+			p.shifts = append(p.shifts, m.ShiftTimes)
+		}
+	}
 	return &process{
-		modules: modules, identity: ids,
+		modules: modules, identity: ids, storing: store,
 		api: httpapi.Config{Logger: p.log, Clock: p.clock, Auth: ids.Principals, Keys: ids.Keys,
 			TrustedProxies: p.cfg.TrustedProxies, Limits: p.limits(limiter), Idempotency: idempotencyStore,
 			LoopbackHostsOnly: p.cfg.Dev, Observe: requests.Observe},
 	}, nil
+}
+
+// limitClock is the clock of the limits. They are shared on PostgreSQL; on SQLite they are those of this process, and
+// setting the machine's clock back must not keep requests out until it has caught up.
+func (p *parts) limitClock() clock.Clock {
+	if p.db.Engine() == db.SQLite {
+		return clock.Counting(p.clock)
+	}
+	return p.clock
 }
 
 // limits are the limits of requests as they are configured.

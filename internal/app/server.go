@@ -2,34 +2,78 @@ package app
 
 import (
 	"context"
+	"database/sql"
+	"log/slog"
 	"strings"
 	"time"
 
 	"sallyport/internal/identity"
 	"sallyport/internal/identity/setup"
+	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/module"
 )
 
-// clockInterval is how often the database's clock is compared.
-const clockInterval = 10 * time.Second
+// clockInterval is how often the database's clock is compared. After the node's clock was set, or the machine slept,
+// the next comparison follows within clockWatch.
+const clockInterval, clockWatch = 10 * time.Second, time.Second
 
 // databaseModule keeps the database in shape.
 func (p *parts) databaseModule() module.Module {
-	m := module.Module{Name: "platform/db", Tables: []module.Table{{Name: "installation"}, {Name: "cache_versions"}}}
+	m := module.Module{Name: "platform/db", Tables: []module.Table{{Name: "installation"}, {Name: "cache_versions"},
+		{Name: "cache_changes"}}, Metrics: p.db.Metrics()}
 	if p.cfg.SQLite() {
-		m.Jobs = []jobs.Periodic{{Name: "checkpoint", Failure: "cannot checkpoint the database", Run: p.db.Checkpoint}}
+		m.Jobs = []jobs.Periodic{{Name: "follow-clock", Failure: "cannot move due times along with the machine's clock",
+			Run: jobs.Every(clockWatch, func(ctx context.Context) error { return p.clock.Follow(ctx, p.shiftTimes) })},
+			{Name: "checkpoint", Failure: "cannot checkpoint the database", Run: p.db.Checkpoint}}
 		return m
 	}
+	var compared clock.Moment
 	m.Jobs = []jobs.Periodic{{Name: "compare-clock", Failure: "cannot go by the database's clock",
-		Run: jobs.Every(clockInterval, func(ctx context.Context) error {
+		Run: jobs.Every(clockWatch, func(ctx context.Context) error {
+			now := p.clock.Moment()
+			if !p.clock.IsUncertain() && !compared.IsZero() && compared.AtMost(now) < clockInterval {
+				return nil
+			}
+			compared = now
 			if err := p.clock.Sync(ctx); err != nil {
 				return err
 			}
 			return p.clock.Check()
 		})}}
 	return m
+}
+
+// maxSetBack is how far the machine's clock may be behind what it showed last without a move of due times: a
+// synchronisation steps it by less.
+const maxSetBack = time.Second
+
+// followSetBack moves due times along if the machine's clock was set back while the server did not run. Otherwise
+// retries would wait for as much longer. A clock that was set ahead looks like a longer stop: what is due is sent. If
+// the times cannot be moved, the server starts all the same, and the log says so.
+func (a *App) followSetBack(ctx context.Context) error {
+	by, err := a.storing.SetBack(ctx)
+	if err != nil || by <= maxSetBack {
+		return err
+	}
+	if err := a.db.Tx(ctx, func(tx *sql.Tx) error { return a.shiftTimes(ctx, tx, -by) }); err != nil {
+		a.log.ErrorContext(ctx, "cannot move due times along with the machine's clock; retries are late",
+			slog.String("error", err.Error()))
+	}
+	return ctx.Err()
+}
+
+// shiftTimes moves the stored due times of all capabilities.
+func (p *parts) shiftTimes(ctx context.Context, tx *sql.Tx, by time.Duration) error {
+	p.log.WarnContext(ctx, "the machine's clock was set, or the machine slept; due times are moved along",
+		slog.Duration("by", by))
+	for _, shift := range p.shifts {
+		if err := shift(ctx, tx, by); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // serverModule serves requests. It starts last, because before the first request a user must be able to sign in.

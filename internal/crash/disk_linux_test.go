@@ -2,6 +2,7 @@ package crash_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -19,9 +20,10 @@ func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)
 	testkit.NeedLong(t)
-	const size = 64 << 20
+	// Without the filler there is room for the log, which grows to some 60 MB before a checkpoint.
+	const size = 256 << 20
 	dir := t.TempDir()
-	err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=67108864")
+	err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", size))
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
 		t.Skip("mounting a small file system is not permitted here; TestFileSizeLimit lets writes fail in another way")
 	}
@@ -35,8 +37,10 @@ func TestFullDisk(t *testing.T) {
 		remnant: true,
 		begin:   func() { fill(t, filler, size) },
 		end:     func() { require.NoError(t, os.Remove(filler)) },
-		// Of this size it would wait on the disk until it is complete.
-		during: func() { w.requireRefusal(t, s, 1<<20) },
+		during: func() {
+			w.requireUnready(t, s)
+			w.requireRefusal(t, s, 1<<20) // of this size it would wait on the disk until it is complete
+		},
 	})
 }
 
@@ -86,6 +90,6 @@ func TestFileSizeLimit(t *testing.T) {
 		end: func() {
 			require.NoError(t, unix.Prlimit(s.cmd.Process.Pid, unix.RLIMIT_FSIZE, &old, nil))
 		},
-		during: func() {},
+		during: func() { w.requireUnready(t, s) },
 	})
 }

@@ -34,8 +34,7 @@ func TestLostPostgres(t *testing.T) {
 				begin: func() { cut(t, p) },
 				end:   func() { p.setCut(false) },
 				during: func() {
-					require.Equal(t, http.StatusServiceUnavailable, s.status(t, w.http, "/readyz"))
-					require.Equal(t, http.StatusOK, s.status(t, w.http, "/healthz"), "the process itself is well")
+					w.requireUnready(t, s)
 					// A delivery that cannot be read may exist all the same.
 					w.requireRefusal(t, s, 2)
 				},
@@ -108,6 +107,13 @@ func (w *world) backlog(t *testing.T) {
 		_, active := w.sink.count()
 		return active == inFlight && w.sender.acknowledged() >= enough
 	})
+}
+
+// requireUnready requires that a load balancer sees that the server stores nothing, while the process itself is well.
+func (w *world) requireUnready(t *testing.T, s *server) {
+	t.Helper()
+	require.Equal(t, http.StatusServiceUnavailable, s.status(t, w.http, "/readyz"))
+	require.Equal(t, http.StatusOK, s.status(t, w.http, "/healthz"))
 }
 
 // requireRefusal requires that the server asks the sender to retry a delivery of the given size to a connection that it

@@ -2,6 +2,8 @@ package crash_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"fmt"
 	"net"
 	"net/url"
 	"sync"
@@ -98,6 +100,17 @@ func (p *proxy) pump(client, from, to net.Conn) {
 	}
 }
 
+// commitName is how pgx names the prepared statement that commits an event together with its last rows.
+var commitName = func() []byte {
+	digest := sha256.Sum256([]byte("commit"))
+	return fmt.Appendf(nil, "stmtcache_%x\x00", digest[:24])
+}()
+
+// isCommit reports whether a client commits with the message.
+func isCommit(message []byte) bool {
+	return bytes.Contains(message, []byte("commit\x00")) || bytes.Contains(message, commitName)
+}
+
 // pass reports whether what one side has sent may reach the other.
 func (p *proxy) pass(client net.Conn, request bool, message []byte) bool {
 	p.mu.Lock()
@@ -105,7 +118,7 @@ func (p *proxy) pass(client net.Conn, request bool, message []byte) bool {
 	if request && bytes.Contains(message, []byte(bodyPrefix)) {
 		p.storing[client] = true
 	}
-	if request && bytes.Contains(message, []byte("commit\x00")) {
+	if request && isCommit(message) {
 		if p.armed && p.storing[client] {
 			p.armed, p.doomed = false, client
 		}

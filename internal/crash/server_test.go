@@ -32,9 +32,15 @@ func startServer(t *testing.T, dir, databaseURL string, args ...string) *server 
 	if databaseURL != "" {
 		args = append(args, "--database-url", databaseURL)
 	}
-	s := &server{cmd: exec.CommandContext(t.Context(), testkit.Binary(t), args...), log: newServerLog(),
-		exited: make(chan struct{})}
-	s.cmd.Env = []string{} // without the variables of the test's environment
+	cmd := exec.CommandContext(t.Context(), testkit.Binary(t), args...)
+	cmd.Env = []string{} // without the variables of the test's environment
+	return launch(t, cmd)
+}
+
+// launch starts the command of a server and returns when it is ready.
+func launch(t *testing.T, cmd *exec.Cmd) *server {
+	t.Helper()
+	s := &server{cmd: cmd, log: newServerLog(), exited: make(chan struct{})}
 	s.cmd.Stderr = s.log
 	s.cmd.WaitDelay = time.Second
 	require.NoError(t, s.cmd.Start())

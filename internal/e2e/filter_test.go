@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -220,5 +221,39 @@ func TestFiltersOfLargeAndOtherBodies(t *testing.T) {
 		require.Equal(w.t, []string{json}, w.took(w.fresh(conn.pathToken(), github(large))))
 		text := github("no json").with("Content-Type", "text/plain")
 		require.Equal(w.t, []string{other}, w.took(w.fresh(conn.pathToken(), text)))
+	})
+}
+
+// The filters of all subscriptions have one limit on an event. One that is left out does not match, explain says why,
+// and a subscription with a cheap filter gets the event.
+func TestFiltersOfAnEventHaveALimit(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		conn := w.connectGitHub("acme")
+		sink := newReceiver(w.t, status(http.StatusOK))
+		var costly []string
+		for i := range 12 {
+			costly = append(costly, w.subscribe(sink.url, object{"filter": fmt.Sprintf(
+				"event.body.list.exists(x, event.body.list.exists(y, x + y == %d))", 3+i)}).ID)
+		}
+		cheap := w.subscribe(sink.url, object{"filter": `event.body.action == "opened"`}).ID
+		uuid := w.fresh(conn.pathToken(), github(`{"action":"opened","list":[`+strings.Repeat("1,", 100)+`1]}`))
+		require.Equal(w.t, []string{cheap}, w.took(uuid))
+		left := 0
+		for _, subscriptionID := range costly {
+			matches, failed, r := w.explained(uuid, subscriptionID)
+			require.False(w.t, matches)
+			require.Equal(w.t, "filter", failed)
+			if r.Error != nil {
+				require.Equal(w.t, "cost_exceeded", r.Error.Code)
+				require.Contains(w.t, r.Error.Message, "was not evaluated")
+				require.Zero(w.t, r.Cost)
+				left++
+			}
+		}
+		require.Positive(w.t, left)
+		require.Less(w.t, left, len(costly))
+		matches, _, _ := w.explained(uuid, cheap)
+		require.True(w.t, matches)
 	})
 }

@@ -132,3 +132,49 @@ func TestIdempotencyKeyRules(t *testing.T) {
 			object{"provider": "github"}).violations(w))
 	})
 }
+
+// A stored response does not outlive the rights under which it was made: a caller who has lost some since gets neither
+// the response, which may show a secret of what they may no longer see, nor a second effect. With the rights, the
+// response is back.
+func TestStoredResponsesEndWithTheRights(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		w.run("an API key", func(w *world) {
+			k := w.newKey(w.env, allow("connections"))
+			c := once(byKey(k.Key), "k")
+			create := func() response {
+				return w.call(c, http.MethodPost, "/connections", object{"provider": "github", "connection_id": "acme",
+					"webhook_secret": "a shared secret"})
+			}
+			first := create().want(w, http.StatusCreated)
+			grants := "/api-keys/" + k.ID + "/grants"
+			grant := func(g object) string { return w.created(w.user(""), grants, g) }
+			remove := func(id string) {
+				w.call(w.user(""), http.MethodDelete, grants+"/"+id, nil).want(w, http.StatusNoContent)
+			}
+			grant(allow("webhooks")) // more is no less
+			create().replays(w, first)
+			denial := grant(object{"effect": "deny", "routes": []string{"connections"}, "connections": []string{"acme"}})
+			w.call(byKey(k.Key), http.MethodGet, "/connections", nil).want(w, http.StatusOK) // the route stays open
+			create().refused(w, http.StatusForbidden, apperr.CodeGrantDenied)
+			remove(denial)
+			create().replays(w, first)
+		})
+		w.run("a user", func(w *world) {
+			const email = "leaving@example.test"
+			user, production := w.newcomer(email), w.environment("production")
+			w.give(user, "developer", object{"environment_id": w.env})
+			role := w.give(user, "developer", object{"environment_id": production})
+			c := once(byToken(w.login(email, w.password), ""), "k")
+			create := func() response {
+				return w.call(c, http.MethodPost, "/api-keys", object{"name": "mine", "environment_id": production})
+			}
+			first := create().want(w, http.StatusCreated)
+			create().replays(w, first)
+			w.call(w.user(""), http.MethodDelete, "/roles/bindings/"+role.ID, nil).want(w, http.StatusNoContent)
+			create().refused(w, http.StatusForbidden, apperr.CodeForbidden)
+			w.give(user, "admin", object{"environment_id": production})
+			create().replays(w, first)
+		})
+	})
+}

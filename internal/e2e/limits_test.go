@@ -16,12 +16,15 @@ import (
 	"sallyport/internal/platform/testkit/await"
 )
 
-// An address that keeps sending refused requests has to wait, to the second. Verified deliveries pass from there all
-// the same, because a refused delivery may never come back. Other addresses are not affected.
+// An address that keeps sending refused requests has to wait, to the second, and nothing it sends to the connection
+// meanwhile is verified: not even a guess that is right. Its webhooks to other connections pass all the same, because
+// others may be behind the address, and a webhook that was turned away may never come back. Other addresses are not
+// affected.
 func TestRefusalsAreLimitedByAddress(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		w.connectGitHub("acme")
+		globex, initech := w.connectGitHub("globex"), w.connectGitHub("initech")
 		const noisy, quiet = "198.51.100.7", "198.51.100.8"
 		bad := github(issueOpened).with("X-Hub-Signature-256", "sha256=00")
 		for range 100 {
@@ -32,14 +35,52 @@ func TestRefusalsAreLimitedByAddress(t *testing.T) {
 			a.refused(w, http.StatusTooManyRequests, apperr.CodeRateLimited)
 			require.Equal(w.t, "1", a.rates(w, 100, 0, 5).header.Get("Retry-After"))
 		}
-		w.deliver("acme", github(issueOpened).with("X-Forwarded-For", noisy))
+		for _, m := range []message{github(issueOpened), github("{}").with("Content-Type", "text/plain")} {
+			w.unchanged(func() {
+				w.post("acme", m.with("X-Forwarded-For", noisy)).refused(w, http.StatusTooManyRequests, apperr.CodeRateLimited)
+			})
+		}
+		w.deliver(globex.pathToken(), github(issueOpened).with("X-Forwarded-For", quiet)) // and so the node knows it
+		for _, segment := range []string{globex.pathToken(), initech.pathToken(), "initech"} {
+			w.fresh(segment, github(issueOpened).with("X-Forwarded-For", noisy))
+		}
+		w.deliver("acme", github(issueOpened).with("X-Forwarded-For", quiet))
 		w.post("acme", bad.with("X-Forwarded-For", quiet)).refused(w, http.StatusUnauthorized, apperr.CodeSignatureInvalid)
 		w.clk.Advance(time.Second)
 		for range 20 {
 			w.post("acme", bad.with("X-Forwarded-For", noisy)).refused(w, http.StatusUnauthorized, apperr.CodeSignatureInvalid)
 		}
 		w.post("acme", bad.with("X-Forwarded-For", noisy)).refused(w, http.StatusTooManyRequests, apperr.CodeRateLimited)
+		w.clk.Advance(50 * time.Millisecond)
+		for range 200 {
+			w.deliver("acme", github(issueOpened).with("X-Forwarded-For", noisy))
+		}
 	}, func(c *config.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
+}
+
+// Wrong webhooks that a provider sends on behalf of a stranger do not close a connection that it signs webhooks for; a
+// connection whose webhooks carry the secret is closed, because each of them may be a guess.
+func TestWrongWebhooksFromTheProvidersAddress(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		w.connectGitHub("acme")
+		w.connect(w.dev(), object{"provider": "generic-token", "connection_id": "tokens",
+			"webhook_secret": "a shared secret"})
+		right := func(segment string) message {
+			if segment == "acme" {
+				return github(issueOpened)
+			}
+			return message{header: http.Header{"X-Webhook-Token": {"a shared secret"}}, body: []byte("{}")}
+		}
+		for segment, status := range map[string]int{"acme": http.StatusOK, "tokens": http.StatusTooManyRequests} {
+			w.deliver(segment, right(segment))
+			wrong := github(issueOpened).with("X-Hub-Signature-256", "sha256=00").with("X-Webhook-Token", "wrong")
+			for range 200 {
+				w.post(segment, wrong)
+			}
+			w.post(segment, right(segment)).want(w, status)
+		}
+	})
 }
 
 // slow returns a function that posts a message and returns the status, and a channel that yields, once the server asks

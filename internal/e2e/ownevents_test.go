@@ -44,7 +44,7 @@ func TestOwnEvents(t *testing.T) {
 		down := newReceiver(w.t, status(http.StatusInternalServerError))
 		w.subscribe(down.url, object{"event_types": []string{"sallyport.*"}, "retry_schedule_seconds": []float64{}})
 		all := newReceiver(w.t, statuses(http.StatusServiceUnavailable, http.StatusOK))
-		target := w.subscribe(all.url, object{"retry_schedule_seconds": []float64{}})
+		target := w.subscribe(all.url, object{"retry_schedule_seconds": []float64{}, "connection_id": "acme"})
 
 		uuid := w.fresh(conn.pathToken(), github(issueOpened))
 		w.awaitEvent(uuid, "dead_letter")

@@ -150,8 +150,13 @@ type subscription struct {
 	ID             string  `json:"id"`
 	Enabled        bool    `json:"enabled"`
 	DisabledReason *string `json:"disabled_reason"`
-	ForwardURL     string  `json:"forward_url"`
-	SigningSecret  string  `json:"signing_secret"`
+	Health         struct {
+		State        string     `json:"state"`
+		FailingSince *time.Time `json:"failing_since"`
+		NextProbeAt  *time.Time `json:"next_probe_at"`
+	} `json:"health"`
+	ForwardURL    string `json:"forward_url"`
+	SigningSecret string `json:"signing_secret"`
 }
 
 // subscribe creates a subscription to everything, with further fields.

@@ -47,6 +47,48 @@ func TestRestartGoesOn(t *testing.T) {
 	})
 }
 
+// Setting the machine's clock back while a server on SQLite does not run delays no retry by as much: it is sent after
+// its wait. A clock that is set ahead looks like a long stop, after which the retry is due. The next start moves
+// nothing again.
+func TestClockSetWhileStopped(t *testing.T) {
+	t.Parallel()
+	for name, by := range map[string]time.Duration{"back": -6 * time.Hour, "ahead": 6 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "", t.TempDir())
+			w.start()
+			sink := newReceiver(w.t, statuses(http.StatusServiceUnavailable, http.StatusOK))
+			sub := w.subscribe(sink.url, object{"retry_schedule_seconds": []float64{600}})
+			w.connectGitHub("acme")
+			uuid := w.fresh("acme", github(issueOpened))
+			w.awaitDelivery(uuid, sub.ID, "retry_wait")
+			w.ticking("a probe of the store after it", func() bool {
+				var n int
+				require.NoError(w.t, w.database().Read().QueryRowContext(w.t.Context(),
+					"SELECT COUNT(*) FROM store_probes WHERE shown_ms > $1", w.clk.Now().Add(-time.Minute).UnixMilli()).Scan(&n))
+				return n > 0
+			})
+			w.stop()
+			w.clk.Set(by)
+			w.start()
+			waits := func() time.Duration {
+				return w.event(uuid).delivery(w, sub.ID).NextAttemptAt.Sub(w.clk.Now())
+			}
+			if by < 0 {
+				before := waits()
+				require.Greater(w.t, before, 5*time.Minute)
+				require.Less(w.t, before, 13*time.Minute)
+				w.stop()
+				w.start()
+				require.InDelta(w.t, before, waits(), float64(time.Minute))
+				w.clk.Advance(before)
+			}
+			w.ticking("the retry", func() bool { return sink.count() == 2 })
+			w.awaitDelivery(uuid, sub.ID, "succeeded")
+		})
+	}
+}
+
 // An ordered stop lets requests on the wire end, keeps their outcome, and releases deliveries that have not begun, so
 // that the next start sends them immediately.
 func TestStopInOrder(t *testing.T) {

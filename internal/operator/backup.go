@@ -96,7 +96,7 @@ func checkSpace(ctx context.Context, d *db.DB, dir string) error {
 	if err != nil {
 		return err
 	}
-	free, err := freeBytes(dir)
+	free, err := datadir.Free(dir)
 	if err != nil {
 		return nil //nolint:nilerr // where it is not known, the copy itself finds out
 	}

@@ -63,6 +63,7 @@ func Doctor(ctx context.Context, cfg *config.Config, clk clock.Clock) (Diagnosis
 		{"disk", d.disk},
 		{"database", d.database},
 		{"schema", d.schema},
+		{"durability", d.durability},
 		{"clock", d.clocks},
 		{"keyset", d.keyset},
 		{"sealed values", d.sealed},

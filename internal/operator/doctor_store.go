@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sallyport/internal/app"
+	"sallyport/internal/platform/datadir"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/migrate"
 	"sallyport/internal/platform/secretbox"
@@ -28,7 +29,7 @@ const (
 )
 
 func (d *doctor) disk(context.Context) Check {
-	free, err := freeBytes(d.cfg.Data)
+	free, err := datadir.Free(d.cfg.Data)
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		return skip("free space is not known on this system")
@@ -66,6 +67,25 @@ func (d *doctor) database(ctx context.Context) Check {
 		return ok("SQLite responds")
 	}
 	return ok("PostgreSQL responds")
+}
+
+// durability looks whether a commit is on the disk when it is acknowledged.
+func (d *doctor) durability(ctx context.Context) Check {
+	if d.db == nil {
+		return skip(noDatabaseMessage)
+	}
+	weak, err := d.db.Weaknesses(ctx)
+	if err != nil {
+		return failure(err)
+	}
+	return durabilityCheck(weak)
+}
+
+func durabilityCheck(weak []string) Check {
+	if len(weak) == 0 {
+		return ok("each commit is on the disk before it is acknowledged")
+	}
+	return warn(strings.Join(weak, "; "), "Turn the setting on in the database's configuration, and restart or reload it.")
 }
 
 const noDatabaseMessage = "the database cannot be used"

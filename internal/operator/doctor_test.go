@@ -52,6 +52,8 @@ func TestDoctorLimits(t *testing.T) {
 		"clock off":             {clockCheck(501 * time.Millisecond), CheckWarn},
 		"clock off the other":   {clockCheck(-2 * time.Second), CheckWarn},
 		"clock too far off":     {clockCheck(-2001 * time.Millisecond), CheckFail},
+		"synced":                {durabilityCheck(nil), CheckOK},
+		"not synced":            {durabilityCheck([]string{"fsync is off"}), CheckWarn},
 		"nothing due":           {queueCheck(deliveries.Depth{}, noon()), CheckOK},
 		"due for a minute":      {due(time.Minute), CheckOK},
 		"due for longer":        {due(61 * time.Second), CheckWarn},

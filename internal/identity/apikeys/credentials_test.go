@@ -1,7 +1,6 @@
 package apikeys_test
 
 import (
-	"context"
 	"database/sql"
 	"strings"
 	"testing"
@@ -12,18 +11,8 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/testkit"
 )
-
-// counted counts the statements that ask for rows.
-type counted struct {
-	db.Querier
-	queries int
-}
-
-func (c *counted) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	c.queries++
-	return c.Querier.QueryContext(ctx, query, args...)
-}
 
 // A key that is not cached costs one statement, which finds its row by the unique index of the lookup part and its
 // grants by theirs: neither table is ever gone through, however many keys and grants there are.
@@ -32,11 +21,11 @@ func TestColdKeyIsOneIndexedRead(t *testing.T) {
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
 		actor, p := f.Owner(t)
 		_, text := f.Key(t, actor, p.Environments[0].ID, identitytest.Allow(access.RouteEvents))
-		q := &counted{Querier: f.Store.DB.Read()}
+		q := &testkit.CountedQuerier{Querier: f.Store.DB.Read()}
 		_, found, err := f.Keys.ReadCredential(t.Context(), q, text, clock.Millis(f.Clock.Now()))
 		require.NoError(t, err)
 		require.True(t, found)
-		require.Equal(t, 1, q.queries)
+		require.Equal(t, 1, q.Queries)
 		if f.Store.DB.ForUpdate() != "" {
 			return // PostgreSQL goes through tables that fit on a page, regardless of their indexes
 		}

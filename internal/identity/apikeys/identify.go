@@ -38,6 +38,18 @@ func (s *Service) Identify(ctx context.Context, key, ip string) (access.Principa
 	return c.principal(), nil
 }
 
+// Knows reports whether a key was read lately, and found. It reads only memory.
+func (s *Service) Knows(key string) bool {
+	text, ok := parseKey(key)
+	if !ok {
+		return false
+	}
+	var digest keyDigest
+	copy(digest[:], text.mac(s.pepper))
+	_, known, _ := s.keys.get(digest)
+	return known
+}
+
 // Current returns an API key that was identified before with the grants that it has now, or unauthorized where it no
 // longer works.
 func (s *Service) Current(ctx context.Context, p access.Principal) (access.Principal, error) {

@@ -66,32 +66,99 @@ type Entry struct {
 	Changes, Details string
 }
 
-// readTimeout bounds a query: a filter that selects little of a long trail must not hold a connection for ever.
-const readTimeout = 5 * time.Second
+// A trail is read by windows of this many numbers, and a list ends after searchTime with what it has found: a filter
+// that selects little of a long trail must not take a connection from others.
+const (
+	searchWindow = 5000
+	searchTime   = 500 * time.Millisecond
+)
 
 // List returns a page of the trail by number, with one row more than the page if another page follows. Events that were
 // committed before the call get their numbers first, unless another process is numbering. The page's key is the number.
-func (s *Store) List(ctx context.Context, t Trail, f Filter, p page.Request) ([]Entry, error) {
+// If few of many events match, List returns after a while what it has found, possibly nothing, with the number up to
+// which it has looked; it is empty in all other cases.
+func (s *Store) List(ctx context.Context, t Trail, f Filter, p page.Request) (list []Entry, place string, err error) {
 	if err := s.Seal(ctx); err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	var after *int64
+	var after int64
 	if p.After != "" {
-		n, err := strconv.ParseInt(p.After, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("list audit events: %w", err)
+		if after, err = strconv.ParseInt(p.After, 10, 64); err != nil {
+			return nil, "", fmt.Errorf("list audit events: %w", err)
 		}
-		after = &n
 	}
-	return s.read(ctx, t, f, after, p.Compare(), p.Direction(), p.Fetch())
+	list, last, err := s.search(ctx, t, f, after, p.Ascending, p.Fetch(), clock.System().Now().Add(s.searchTime))
+	if last != 0 {
+		place = strconv.FormatInt(last, 10)
+	}
+	return list, place, err
 }
 
 // ReadAfter returns the events of the trail whose number is greater, lowest first, at most limit.
 func (s *Store) ReadAfter(ctx context.Context, t Trail, f Filter, after int64, limit int) ([]Entry, error) {
-	return s.read(ctx, t, f, &after, ">", "ASC", limit)
+	list, _, err := s.search(ctx, t, f, after, true, limit, time.Time{})
+	return list, err
 }
 
-func (s *Store) read(ctx context.Context, t Trail, f Filter, after *int64, compare, direction string,
+// search returns up to limit events that come after a number; after 0 it begins with the first or, if not ascending,
+// with the last. Its windows take turns among the lists of the trail's owner. If it ends with the time end, which may
+// be zero, last is the number up to which it has looked; otherwise last is 0.
+func (s *Store) search(ctx context.Context, t Trail, f Filter, after int64, ascending bool, limit int,
+	end time.Time) (found []Entry, last int64, err error) {
+	from, to, err := s.numbers(ctx, t)
+	if err != nil {
+		return nil, 0, err
+	}
+	switch {
+	case after == 0:
+	case ascending:
+		from = max(from, after+1)
+	default:
+		to = min(to, after-1)
+	}
+	found = []Entry{}
+	for from <= to {
+		low, high := from, min(to, from+s.window-1)
+		if !ascending {
+			low, high = max(from, to-s.window+1), to
+		}
+		list, err := db.Listed(ctx, s.db, t.key(), func(ctx context.Context, q db.Querier) ([]Entry, error) {
+			return read(ctx, q, t, f, low, high, ascending, limit-len(found))
+		})
+		if err != nil {
+			return nil, 0, err
+		}
+		if found = append(found, list...); len(found) == limit {
+			break
+		}
+		if ascending {
+			from, last = high+1, high
+		} else {
+			to, last = low-1, low
+		}
+		if from <= to && !end.IsZero() && clock.System().Now().After(end) {
+			return found, last, nil
+		}
+	}
+	return found, 0, nil
+}
+
+// numbers returns the least and the greatest number of the trail; without events the first is the greater one.
+func (s *Store) numbers(ctx context.Context, t Trail) (least, greatest int64, err error) {
+	// Two queries, because each of them alone is one step in the index.
+	err = s.db.Read().QueryRowContext(ctx, `SELECT
+		COALESCE((SELECT MIN(a.seq) FROM audit_events a WHERE COALESCE(a.environment_id, a.team_id, '') = $1
+			AND a.seq IS NOT NULL), 1),
+		COALESCE((SELECT MAX(a.seq) FROM audit_events a WHERE COALESCE(a.environment_id, a.team_id, '') = $1
+			AND a.seq IS NOT NULL), 0)`, t.key()).Scan(&least, &greatest)
+	if err != nil {
+		return 0, 0, fmt.Errorf("read the numbers of audit events: %w", err)
+	}
+	return least, greatest, nil
+}
+
+// read returns the first events of a window of numbers.
+func read(ctx context.Context, q db.Querier, t Trail, f Filter, low, high int64, ascending bool,
 	limit int) ([]Entry, error) {
 	var where strings.Builder
 	args := []any{t.key()}
@@ -108,9 +175,7 @@ func (s *Store) read(ctx context.Context, t Trail, f Filter, after *int64, compa
 			args = append(args, v)
 		}
 	}
-	if after != nil {
-		where.WriteString(" AND a.seq " + compare + " " + arg(*after))
-	}
+	where.WriteString(" AND a.seq BETWEEN " + arg(low) + " AND " + arg(high))
 	in("actor_type", texts(f.ActorTypes))
 	in("actor_id", f.ActorIDs)
 	in("outcome", texts(f.Outcomes))
@@ -135,14 +200,16 @@ func (s *Store) read(ctx context.Context, t Trail, f Filter, after *int64, compa
 	if f.Before != nil {
 		where.WriteString(" AND a.time_ms < " + arg(clock.Millis(*f.Before)))
 	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
+	direction := "DESC"
+	if ascending {
+		direction = "ASC"
+	}
 	query := `SELECT a.id, a.seq, a.time_ms, a.actor_type, a.actor_id, a.actor_name, a.ip, a.action, a.outcome,
 		a.target_type, a.target_id,
 		a.request_id, a.changes, a.details FROM audit_events a
 		WHERE COALESCE(a.environment_id, a.team_id, '') = $1 AND a.seq IS NOT NULL` + where.String() +
 		` ORDER BY a.seq ` + direction + ` LIMIT ` + strconv.Itoa(limit)
-	rows, err := s.db.Read().QueryContext(ctx, query, args...)
+	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read audit events: %w", err)
 	}

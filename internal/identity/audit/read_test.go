@@ -109,15 +109,20 @@ func TestSealFollowsCommits(t *testing.T) {
 	require.Equal(t, "late", list[0].TargetID)
 }
 
-// With any combination of filters, a list holds exactly the events of the trail that fit, and walking its pages shows
+// However little a search looks at before it returns, and with any combination of filters, a list holds exactly the
+// events of the trail that fit, and walking its pages shows
 // each once, in the order of the numbers. More events than one transaction numbers are all numbered.
 func TestListAgainstDefinition(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
-		s, ctx := audit.New(audit.Config{DB: store.DB}), t.Context()
+		ctx := t.Context()
 		actions, texts := []string{"thing.make", "thing.end", "things.end", "Thing.make", "th_ng.make"},
 			[]string{"a", "A", "b"}
 		rapid.Check(t, func(rt *rapid.T) {
+			s := audit.New(audit.Config{DB: store.DB})
+			if rapid.Bool().Draw(rt, "little at a time") {
+				s.BoundSearch(rapid.Int64Range(1, 3).Draw(rt, "window"))
+			}
 			trail := audit.Trail{Team: "team_1", Environment: id.Environment(id.New(id.PrefixEnvironment))}
 			text := rapid.SampledFrom(texts)
 			var all []audit.Event
@@ -159,22 +164,29 @@ func TestListAgainstDefinition(t *testing.T) {
 				got := []int64{}
 				request := page.Request{Limit: rapid.IntRange(1, 3).Draw(rt, "limit"), Ascending: ascending}
 				for {
-					rows, err := s.List(ctx, trail, f, request)
+					rows, place, err := s.List(ctx, trail, f, request)
 					require.NoError(rt, err)
 					for _, e := range rows[:min(len(rows), request.Limit)] {
 						got = append(got, e.Seq)
 					}
-					if len(rows) <= request.Limit {
+					switch {
+					case len(rows) > request.Limit:
+						require.Empty(rt, place)
+						place = strconv.FormatInt(got[len(got)-1], 10)
+					case place != "":
+						require.NotEqual(rt, request.After, place, "the list does not get on")
+					}
+					if place == "" {
 						break
 					}
-					request.After = strconv.FormatInt(got[len(got)-1], 10)
+					request.After = place
 				}
 				if !ascending {
 					slices.Reverse(got)
 				}
 				require.Equal(rt, want, got)
 			}
-			foreign, err := s.List(ctx, audit.Trail{Team: "team_1"}, f, page.Request{Limit: 10})
+			foreign, _, err := s.List(ctx, audit.Trail{Team: "team_1"}, f, page.Request{Limit: 10})
 			require.NoError(rt, err)
 			require.Empty(rt, foreign)
 		})

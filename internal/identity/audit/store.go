@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"time"
 
 	"sallyport/internal/platform/db"
 )
@@ -12,13 +13,18 @@ import (
 const sealChunk = 500
 
 // Store reads the trail and numbers it.
-type Store struct{ db *db.DB }
+type Store struct {
+	db *db.DB
+	// searchTime and window limit a search. They are fields for the tests.
+	searchTime time.Duration
+	window     int64
+}
 
 // Config configures a Store.
 type Config struct{ DB *db.DB }
 
 // New returns a Store.
-func New(c Config) *Store { return &Store{db: c.DB} }
+func New(c Config) *Store { return &Store{db: c.DB, searchTime: searchTime, window: searchWindow} }
 
 // Seal numbers the events that were committed since the last call, each trail from 1 and without gaps. An event that is
 // seen here was committed before, and numbers are given by one transaction after another, so nothing appears behind a

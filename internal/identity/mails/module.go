@@ -11,7 +11,7 @@ func (s *Service) Module() module.Module {
 		Name:    "identity/mails",
 		Tables:  []module.Table{{Name: "mails"}},
 		Sealed:  sealedColumns(),
-		Metrics: s.metrics.collectors(),
+		Metrics: s.metrics.collectors(), ShiftTimes: s.queue.ShiftTimes,
 		Jobs: []jobs.Periodic{{Name: "expire-mails", Failure: "cannot delete expired mails",
 			Run: jobs.Every(pollInterval, s.expire)}},
 	}

@@ -30,6 +30,9 @@ const (
 	outcomeExpired = "expired"
 )
 
+// errLeaseEnds keeps a mail from being sent by two processes: this one stood still after it had claimed the mail.
+var errLeaseEnds = errors.New("the lease could end before the mail is sent")
+
 // table declares the queue of mails. A row is deleted when its mail was sent or refused permanently.
 func table() jobs.Table {
 	return jobs.Table{Name: "mails", ID: "id", Due: "due_ms", Attempts: "tries"}
@@ -59,6 +62,9 @@ func (s *Service) send(ctx context.Context, j *jobs.Job) (jobs.Outcome, error) {
 	if !m.expires.After(s.cfg.Clock.Now()) {
 		s.count(m.kind, outcomeExpired)
 		return jobs.Done(nil), nil
+	}
+	if !j.Lasts(exchangeTime) {
+		return jobs.Outcome{}, jobs.Before(errLeaseEnds)
 	}
 	err = s.deliver(ctx, m)
 	var refused *refusal

@@ -30,6 +30,9 @@ func (s *Service) APIKey(ctx context.Context, key, ip string) (access.Principal,
 	return s.cfg.Keys.Identify(ctx, key, ip)
 }
 
+// KnowsAPIKey reports whether an API key was read lately, and reads nothing.
+func (s *Service) KnowsAPIKey(key string) bool { return s.cfg.Keys.Knows(key) }
+
 // Bearer returns the principal of a user's access token.
 func (s *Service) Bearer(ctx context.Context, token string) (access.Principal, error) {
 	return s.cfg.SignIn.Bearer(ctx, token)

@@ -158,9 +158,9 @@ func TestSimultaneousFirstSignIns(t *testing.T) {
 		for range cap(errs) {
 			begun, err := f.Start(t.Context(), p.ID, "/docs")
 			require.NoError(t, err)
-			answer := browse(t, begun)
+			callback := browse(t, begun)
 			all.Go(func() {
-				_, _, err := f.Finish(t.Context(), client(), p.ID, begun.Browser, answer, "")
+				_, _, err := f.Finish(t.Context(), client(), p.ID, begun.Browser, callback, "")
 				errs <- err
 			})
 		}

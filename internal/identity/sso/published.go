@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// cacheFor is how long metadata and keys are gone by without asking for them again.
+	// cacheFor is how long metadata and keys are used without a new request.
 	cacheFor = 5 * time.Minute
-	// keysAgain is how long keys are not asked for again although a token names one that is not known.
+	// keysAgain is how long keys are not requested again, although a token names an unknown one.
 	keysAgain = 30 * time.Second
 	// maxCached bounds the issuers that are kept.
 	maxCached = 100
@@ -23,8 +23,8 @@ type published struct {
 	keys     []jose.JSONWebKey
 }
 
-// published returns what an issuer publishes, not older than that. It is kept, so that strangers who begin sign-ins do
-// not make the service ask each time.
+// published returns what an issuer publishes, not older than age. It is kept, so that strangers who begin sign-ins do
+// not cause a request each time.
 func (s *Service) published(ctx context.Context, issuer string, age time.Duration) (published, *providerError) {
 	p, err := s.issuers.Get(ctx, issuer, age)
 	var f *providerError

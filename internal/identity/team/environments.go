@@ -241,7 +241,7 @@ func (s *Service) UpdateEnvironment(ctx context.Context, actor access.Principal,
 			return apperr.Invalid(all...)
 		}
 		if !reflect.DeepEqual(e.Retention, before.Retention) {
-			if err := db.Bump(ctx, tx, collection); err != nil {
+			if err := db.Bump(ctx, tx, collection, ""); err != nil {
 				return err
 			}
 		}

@@ -7,6 +7,6 @@ func (s *Service) Module() module.Module {
 	return module.Module{
 		Name:   "identity/team",
 		Tables: []module.Table{{Name: "teams"}, {Name: "environments"}},
-		Caches: []module.Cache{{Name: "settings of environments", Refresh: s.Refresh}},
+		Caches: []module.Cache{{Name: "settings of environments", Refresh: s.Refresh, Drop: s.retention.DropAll}},
 	}
 }

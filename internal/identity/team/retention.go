@@ -105,7 +105,7 @@ func (s *Service) Lifetimes(ctx context.Context, env id.Environment) (payload, e
 		if err != nil {
 			return Retention{}, 0, err
 		}
-		r, err := readRetention(ctx, s.db.Read(), env)
+		r, err := readRetention(ctx, s.db.Reserved(), env)
 		return r, version, err
 	})
 	if errors.Is(err, sql.ErrNoRows) {

@@ -102,6 +102,9 @@ func HTTP(status int, message string) *Error {
 
 // Is reports whether err is, or wraps, an *Error of the code.
 func Is(err error, code Code) bool {
+	if err == nil {
+		return false // nearly always, without an allocation
+	}
 	var e *Error
 	return errors.As(err, &e) && e.Code == code
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
-	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // statements caches SQLite's prepared statements of the hot path by text: preparing a multi-row insert costs more than
@@ -252,9 +251,13 @@ type Statement struct {
 // ExecAll runs statements in their order and returns the number of rows that each affected. PostgreSQL gets them in one
 // exchange.
 func (d *DB) ExecAll(ctx context.Context, tx *sql.Tx, list ...Statement) ([]int64, error) {
+	return d.execAll(ctx, tx, false, list)
+}
+
+func (d *DB) execAll(ctx context.Context, tx *sql.Tx, last bool, list []Statement) ([]int64, error) {
 	affected := make([]int64, len(list))
 	if d.engine == Postgres {
-		return affected, d.pipeline(ctx, tx, list, affected)
+		return affected, d.pipeline(ctx, tx, last, list, affected)
 	}
 	for i, st := range list {
 		var err error
@@ -265,8 +268,8 @@ func (d *DB) ExecAll(ctx context.Context, tx *sql.Tx, list ...Statement) ([]int6
 	return affected, nil
 }
 
-// pipeline sends the statements as one batch on the connection of tx.
-func (d *DB) pipeline(ctx context.Context, tx *sql.Tx, list []Statement, affected []int64) error {
+// pipeline sends the statements as one batch on the connection of tx, with the COMMIT if they are the last.
+func (d *DB) pipeline(ctx context.Context, tx *sql.Tx, last bool, list []Statement, affected []int64) error {
 	v, _ := d.conns.Load(tx)
 	conn, ok := v.(*sql.Conn)
 	if !ok {
@@ -284,19 +287,15 @@ func (d *DB) pipeline(ctx context.Context, tx *sql.Tx, list []Statement, affecte
 		}
 	}
 	return conn.Raw(func(driverConn any) error {
-		pg, ok := driverConn.(*stdlib.Conn)
+		pg, ok := driverConn.(*pgConn)
 		if !ok {
 			return fmt.Errorf("the driver's connection is a %T", driverConn)
 		}
-		results := pg.Conn().SendBatch(ctx, batch)
-		for _, i := range index {
-			tag, err := results.Exec()
-			if err != nil {
-				return errors.Join(err, results.Close())
-			}
-			affected[i] += tag.RowsAffected()
+		counts, err := pg.send(ctx, batch, last)
+		for i, n := range counts {
+			affected[index[i]] += n
 		}
-		return results.Close()
+		return err
 	})
 }
 
@@ -307,6 +306,18 @@ func (d *DB) exec(ctx context.Context, tx *sql.Tx, text string, args []any) (sql
 		}
 	}
 	return tx.ExecContext(ctx, text, args...)
+}
+
+// Query runs m, which returns rows, over the rows whose values args holds one after the other, and calls scan with each
+// row that it returns.
+func (d *DB) Query(ctx context.Context, tx *sql.Tx, m *MultiRow, args []any, scan func(*sql.Rows) error) error {
+	return m.run(d.engine, args, func(text string, args []any) error {
+		rows, err := tx.QueryContext(ctx, text, args...) //nolint:rowserrcheck // Each checks it
+		if err != nil {
+			return err
+		}
+		return Each(rows, scan)
+	})
 }
 
 // Exec runs m over the rows whose values args holds one after the other, and returns the number of rows affected.

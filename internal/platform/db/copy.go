@@ -46,7 +46,8 @@ func OpenCopy(ctx context.Context, path string) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the copy: %w", err)
 	}
-	d := &DB{engine: SQLite, write: read, read: read, schema: read}
+	d := &DB{engine: SQLite, write: read, read: read, lists: read, reserved: read, schema: read,
+		gate: newGate(SQLite)}
 	if err := d.Ping(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w or is not a database: %w", ErrDamaged, err), d.Close())
 	}

@@ -5,11 +5,13 @@ package db
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +21,7 @@ import (
 	_ "modernc.org/sqlite" // the SQLite driver
 
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/turnstile"
 )
 
 // Engine names a database engine.
@@ -48,17 +51,29 @@ type DB struct {
 	engine Engine
 	write  *sql.DB
 	read   *sql.DB
-	schema *sql.DB
-	stmts  statements
+	// lists serves List, which gate lets in; reserved serves the gateway's own work.
+	lists    *sql.DB
+	reserved *sql.DB
+	schema   *sql.DB
+	gate     *turnstile.Gate
+	stmts    statements
+	// log is the size of the content of SQLite's write-ahead log in bytes, at the last checkpoint.
+	log atomic.Int64
 	// file is SQLite's database file, through which checkpoints sync. It stays open until SQLite has closed the file too:
 	// on POSIX systems closing any descriptor of a file ends all locks that the process holds on it.
 	file *os.File
 	// conns holds the connection of every open PostgreSQL transaction, by *sql.Tx: database/sql does not expose it, and
 	// only the connection can send several statements at the same time.
 	conns sync.Map
+	// writer decides who writes next on SQLite.
+	writer writer
 	// held is for how long write transactions were open, in nanoseconds.
 	held atomic.Int64
 	clk  clock.Clock
+	// notStoring is called with the reason when the database stores nothing.
+	notStoring atomic.Pointer[func(reason error)]
+	// guarded is set by Guard.
+	guarded atomic.Bool
 }
 
 // Held returns the total time that write transactions of this process were open. Work that yields to others compares
@@ -84,8 +99,29 @@ func (d *DB) addHeld(ctx context.Context, began time.Time) {
 // Engine returns the engine behind the database.
 func (d *DB) Engine() Engine { return d.engine }
 
-// Read returns the handle for queries outside a transaction.
-func (d *DB) Read() *sql.DB { return d.read }
+// Read returns the handle for queries by key outside a transaction. Reads whose cost depends on what is stored go
+// through List.
+func (d *DB) Read() *sql.DB {
+	refuseInTx(d, "Read")
+	return d.read
+}
+
+// Reserved returns the handle for queries that the gateway needs in order to go on: readiness, claims of work, what
+// workers send, and the refresh of caches. Clients reach its connections only through caches, by single rows, so they
+// cannot take all of them.
+func (d *DB) Reserved() *sql.DB {
+	refuseInTx(d, "Reserved")
+	return d.reserved
+}
+
+// ReadAs returns the handle for queries by key on behalf of the context: Reserved for the workers that send, which must
+// not wait for clients, and Read for everything else.
+func ReadAs(ctx context.Context, d *DB) *sql.DB {
+	if turnOf(ctx) == TurnDelivery {
+		return d.Reserved()
+	}
+	return d.Read()
+}
 
 // Schema returns the handle for changes of the schema.
 func (d *DB) Schema() *sql.DB { return d.schema }
@@ -129,18 +165,28 @@ func openSQLite(ctx context.Context, dir string) (*DB, error) {
 	}
 	write.SetMaxOpenConns(1)
 	write.SetMaxIdleConns(1)
-	read, err := sql.Open("sqlite", dsn("cache_size(-4096)", "query_only(1)"))
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open the database: %w", err), write.Close(), f.Close())
+	d := &DB{engine: SQLite, write: write, schema: write, file: f, gate: newGate(SQLite), clk: clock.System()}
+	for _, pool := range []struct {
+		handle **sql.DB
+		limit  int
+	}{{&d.read, 4}, {&d.lists, places(SQLite)}, {&d.reserved, 4}} {
+		if *pool.handle, err = sql.Open("sqlite", dsn("cache_size(-4096)", "query_only(1)")); err != nil {
+			return nil, errors.Join(fmt.Errorf("open the database: %w", err), d.Close())
+		}
+		(*pool.handle).SetMaxOpenConns(pool.limit)
+		(*pool.handle).SetMaxIdleConns(pool.limit)
 	}
-	read.SetMaxOpenConns(4)
-	read.SetMaxIdleConns(4)
-	d := &DB{engine: SQLite, write: write, read: read, schema: write, file: f, clk: clock.System()}
 	if err := d.write.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the database: %w", err), d.Close())
 	}
 	return d, nil
 }
+
+// abandonedAfter is when PostgreSQL ends a transaction that its node does not go on with, in milliseconds: one that
+// stands still or was cut off would otherwise keep its locks, and the provider resends to other nodes what it has not
+// acknowledged. No network call belongs in a transaction, so a node that works goes on within milliseconds. With the
+// keepalives, the server ends the connections of a machine that is gone.
+const abandonedAfter = "5000"
 
 func openPostgres(ctx context.Context, databaseURL string) (*DB, error) {
 	cfg, err := pgx.ParseConfig(databaseURL)
@@ -149,7 +195,7 @@ func openPostgres(ctx context.Context, databaseURL string) (*DB, error) {
 		return nil, errors.New("the database URL is not a valid PostgreSQL URL")
 	}
 	if cfg.ConnectTimeout == 0 {
-		cfg.ConnectTimeout = 5 * time.Second
+		cfg.ConnectTimeout = connectTimeout
 	}
 	if _, ok := cfg.RuntimeParams["application_name"]; !ok {
 		cfg.RuntimeParams["application_name"] = "sallyport"
@@ -157,28 +203,47 @@ func openPostgres(ctx context.Context, databaseURL string) (*DB, error) {
 	if _, ok := cfg.RuntimeParams["jit"]; !ok {
 		cfg.RuntimeParams["jit"] = "off"
 	}
-	cfg.RuntimeParams["statement_timeout"] = "30000"
+	cfg.RuntimeParams["statement_timeout"] = strconv.FormatInt(statementTimeout.Milliseconds(), 10)
+	cfg.DialFunc = noticeSilence(cfg.DialFunc)
 	// Writes go by key. Their plans are made once, because planning a wide insert takes as long as running it, and with
 	// everything but index look-ups priced out, because a plan made while a table was empty would scan it for ever.
 	write := postgresPool(cfg, 8, map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off",
-		"enable_hashjoin": "off", "enable_mergejoin": "off"})
+		"enable_hashjoin": "off", "enable_mergejoin": "off", "idle_in_transaction_session_timeout": abandonedAfter,
+		"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3"}, stdlib.OptionAfterConnect(
+		syncSession))
 	// Lists have as many plans as filters: each is planned for the table as it is.
-	read := postgresPool(cfg, 12, map[string]string{"plan_cache_mode": "force_custom_plan"})
+	reader := func(limit int) *sql.DB {
+		return postgresPool(cfg, limit, map[string]string{"plan_cache_mode": "force_custom_plan"})
+	}
 	// Migrations may take their time and plan as they like.
 	schema := postgresPool(cfg, 2, map[string]string{"statement_timeout": "0"})
-	d := &DB{engine: Postgres, write: write, read: read, schema: schema, clk: clock.System()}
+	d := &DB{engine: Postgres, write: write, read: reader(5), lists: reader(places(Postgres)), reserved: reader(5),
+		schema: schema, gate: newGate(Postgres), clk: clock.System()}
 	if err := write.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("reach the database: %w", err), d.Close())
 	}
 	return d, nil
 }
 
-func postgresPool(cfg *pgx.ConnConfig, limit int, params map[string]string) *sql.DB {
-	own := cfg.Copy()
+const (
+	// connectTimeout bounds each attempt to connect. A silent address takes two, with TLS and without it, after which a
+	// transaction must have time left for another address.
+	connectTimeout = 3 * time.Second
+	// statementTimeout is when PostgreSQL ends a statement.
+	statementTimeout = 30 * time.Second
+	// silenceTimeout is for how long after that a statement waits for the server to say so.
+	silenceTimeout = 5 * time.Second
+)
+
+func postgresPool(cfg *pgx.ConnConfig, limit int, params map[string]string, options ...stdlib.OptionOpenDB) *sql.DB {
+	own, longest := cfg.Copy(), statementTimeout+silenceTimeout
 	for name, value := range params {
 		own.RuntimeParams[name] = value
+		if name == "statement_timeout" {
+			longest = 0
+		}
 	}
-	pool := stdlib.OpenDB(*own)
+	pool := sql.OpenDB(connector{stdlib.GetConnector(*own, options...), longest})
 	pool.SetMaxOpenConns(limit)
 	pool.SetMaxIdleConns(limit)
 	pool.SetConnMaxIdleTime(5 * time.Minute)
@@ -188,10 +253,13 @@ func postgresPool(cfg *pgx.ConnConfig, limit int, params map[string]string) *sql
 // Close closes every connection.
 func (d *DB) Close() error {
 	err := d.stmts.close()
-	if d.schema != d.write {
-		err = errors.Join(err, d.schema.Close())
+	closed := map[*sql.DB]bool{nil: true} // a handle of one engine can be that of another kind as well
+	for _, pool := range []*sql.DB{d.lists, d.reserved, d.read, d.schema, d.write} {
+		if !closed[pool] {
+			err = errors.Join(err, pool.Close())
+		}
+		closed[pool] = true
 	}
-	err = errors.Join(err, d.read.Close(), d.write.Close())
 	if d.file != nil {
 		if closing := d.file.Close(); !errors.Is(closing, os.ErrClosed) { // a pool may be closed twice, and so may this
 			err = errors.Join(err, closing)
@@ -203,31 +271,34 @@ func (d *DB) Close() error {
 // Ping reports whether the database responds to a query.
 func (d *DB) Ping(ctx context.Context) error {
 	var one int
-	return d.read.QueryRowContext(ctx, "SELECT 1").Scan(&one)
+	return d.Reserved().QueryRowContext(ctx, "SELECT 1").Scan(&one)
 }
 
 // ErrCommitUnknown says that the connection was lost before the response to a commit: the transaction may be stored or
 // not.
 var ErrCommitUnknown = errors.New("whether the transaction was stored is not known")
 
-// Tx runs fn in one transaction and commits it. After a deadlock or serialisation failure it runs fn again, at most
+// Tx runs fn in one transaction and commits it, within writeTimeout. That also bounds the statements of fn on
+// PostgreSQL, regardless of their contexts. After a deadlock or serialisation failure it runs fn again, at most
 // five times in total, so fn must tolerate that. No network call belongs inside. After ErrCommitUnknown, the work of fn
 // may be stored or not; after any other error it is not.
 func (d *DB) Tx(ctx context.Context, fn func(tx *sql.Tx) error) error {
+	refuseInTx(d, "Tx")
 	var err error
 	for range 5 {
 		if err = d.once(ctx, fn); err == nil || !isConflict(err) {
-			return err
+			break
 		}
 	}
+	d.reportNotStoring(err)
 	return err
 }
 
-// begin begins a transaction; end must be called when it is over.
-func (d *DB) begin(ctx context.Context) (tx *sql.Tx, end func(), err error) {
+// begin begins a transaction; end must be called with its error when it is over.
+func (d *DB) begin(ctx context.Context) (tx *sql.Tx, end func(error), err error) {
 	if d.engine == SQLite {
 		tx, err = d.write.BeginTx(ctx, nil)
-		return tx, func() {}, err
+		return tx, func(error) {}, err
 	}
 	conn, err := d.write.Conn(ctx)
 	if err != nil {
@@ -238,23 +309,32 @@ func (d *DB) begin(ctx context.Context) (tx *sql.Tx, end func(), err error) {
 		return nil, nil, errors.Join(err, conn.Close())
 	}
 	d.conns.Store(tx, conn)
-	return tx, func() {
+	return tx, func(err error) {
 		d.conns.Delete(tx)
+		if errors.Is(NotStoring(err), errReadOnly) {
+			// A session stays read-only, or with a server that no longer writes, when new sessions would not.
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+		}
 		_ = conn.Close() // gives it back to the pool; a broken one is dropped there
 	}, nil
 }
 
-func (d *DB) once(ctx context.Context, fn func(tx *sql.Tx) error) error {
+func (d *DB) once(ctx context.Context, fn func(tx *sql.Tx) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	if d.engine == SQLite {
+		if err := d.writer.acquire(ctx, turnOf(ctx), ownerOf(ctx)); err != nil {
+			return fmt.Errorf("begin: %w", err)
+		}
+		began := d.clk.Now()
+		defer func() { d.writer.release(d.clk.Now().Sub(began)) }()
 		d.stmts.prepareWanted(ctx, d.write)
 	}
 	tx, end, err := d.begin(ctx)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
-	defer end()
+	defer func() { end(err) }()
 	defer d.addHeld(ctx, d.clk.Now())
 	err = fn(tx)
 	if check := CheckOf(ctx); check != nil && err == nil {

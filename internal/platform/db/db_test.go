@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,7 +33,7 @@ func TestTxRollsBack(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		boom := errors.New("boom")
 		err := s.DB.Tx(t.Context(), func(tx *sql.Tx) error {
-			require.NoError(t, db.Bump(t.Context(), tx, "things"))
+			require.NoError(t, db.Bump(t.Context(), tx, "things", ""))
 			return boom
 		})
 		require.ErrorIs(t, err, boom)
@@ -115,6 +116,93 @@ func TestCheckpointRestartsTheLog(t *testing.T) {
 	require.Equal(t, 12_001, n)
 }
 
+// A log that overgrows because there is always a reader, each with another snapshot, starts again all the same: readers
+// are held back for a moment, and their queries go on after it.
+func TestOverlappingReadersDoNotKeepTheLog(t *testing.T) {
+	t.Parallel()
+	d, err := db.Open(t.Context(), "", t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	_, err = d.Write().ExecContext(t.Context(), "CREATE TABLE pages (id bigint, content blob)")
+	require.NoError(t, err)
+	idle, err := d.Checkpoint(t.Context())
+	require.NoError(t, err)
+	grow := func(rows int) {
+		_, err := d.Write().ExecContext(t.Context(), `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n
+			WHERE i < $1)
+			INSERT INTO pages SELECT i, zeroblob(4000) FROM n`, rows)
+		require.NoError(t, err)
+	}
+	grow(1)
+	reading, stop := context.WithCancel(t.Context())
+	var readers sync.WaitGroup
+	defer readers.Wait()
+	defer stop()
+	reads := make(chan error, 1)
+	for range 3 {
+		readers.Go(func() {
+			for reading.Err() == nil {
+				// The snapshot begins with the read of the table, and is kept while the rest is computed.
+				var n int64
+				err := d.Read().QueryRowContext(reading, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n
+					WHERE i < 50000) SELECT COUNT(*) + (SELECT MIN(id) FROM pages) FROM n`).Scan(&n)
+				if err != nil && reading.Err() == nil {
+					reads <- err
+					return
+				}
+			}
+		})
+	}
+	for range 26 {
+		grow(1000)
+		_, err := d.Write().ExecContext(t.Context(), "DELETE FROM pages WHERE id > 1") // the same pages again
+		require.NoError(t, err)
+	}
+	next, err := d.Checkpoint(t.Context())
+	require.NoError(t, err)
+	require.Less(t, next, idle, "the log has overgrown, and was copied")
+	grow(1)
+	next, err = d.Checkpoint(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, idle, next, "the log begins again")
+	require.Less(t, testkit.Metric(t, d.Metrics(), "sallyport_database_log_bytes"), 1e7)
+	require.Empty(t, reads)
+}
+
+// While an overgrown log is copied, nothing stands still: a transaction that reads through a connection for reading
+// ends, and so does the checkpoint. They once waited for each other.
+func TestCheckpointEndsBesideTransactionsThatRead(t *testing.T) {
+	t.Parallel()
+	d, err := db.Open(t.Context(), "", t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	_, err = d.Write().ExecContext(t.Context(), "CREATE TABLE pages (id bigint, content blob)")
+	require.NoError(t, err)
+	for range 26 {
+		_, err := d.Write().ExecContext(t.Context(), `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n
+			WHERE i < 1000)
+			INSERT INTO pages SELECT i, zeroblob(4000) FROM n`)
+		require.NoError(t, err)
+	}
+	checkpoint := make(chan error, 1)
+	require.NoError(t, d.Tx(t.Context(), func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(t.Context(), "INSERT INTO pages VALUES (0, 'x')"); err != nil {
+			return err
+		}
+		go func() {
+			_, err := d.Checkpoint(t.Context())
+			checkpoint <- err
+		}()
+		await.Condition(t, "the checkpoint to wait for the transaction, or to hold the readers", func() bool {
+			return d.Waiting() > 0 || d.Read().Stats().InUse == d.Read().Stats().MaxOpenConnections
+		})
+		var n int
+		return d.Read().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM pages WHERE id = 0").Scan(&n)
+	}))
+	require.NoError(t, <-checkpoint)
+	require.NoError(t, d.Ping(t.Context()))
+}
+
 // A lock is one process's at a time, and free again when it is given back or its holder's connection is gone.
 func TestTryLock(t *testing.T) {
 	t.Parallel()
@@ -175,11 +263,11 @@ func TestHeld(t *testing.T) {
 		require.Equal(t, before, s.DB.Held())
 		var own time.Duration
 		require.NoError(t, s.DB.Tx(db.WithHeld(t.Context(), &own), func(tx *sql.Tx) error {
-			return db.Bump(t.Context(), tx, "things")
+			return db.Bump(t.Context(), tx, "things", "")
 		}))
 		require.Positive(t, own)
 		require.Equal(t, before+own, s.DB.Held())
-		require.NoError(t, s.DB.Tx(t.Context(), func(tx *sql.Tx) error { return db.Bump(t.Context(), tx, "things") }))
+		require.NoError(t, s.DB.Tx(t.Context(), func(tx *sql.Tx) error { return db.Bump(t.Context(), tx, "things", "") }))
 		require.Greater(t, s.DB.Held(), before+own)
 	})
 }

@@ -24,7 +24,7 @@ func (d *DB) TryLock(ctx context.Context, key LockKey) (l *Lock, ok bool, err er
 	if d.engine != Postgres {
 		return &Lock{}, true, nil
 	}
-	conn, err := d.read.Conn(ctx)
+	conn, err := d.Read().Conn(ctx)
 	if err != nil {
 		return nil, false, fmt.Errorf("take a lock: %w", err)
 	}

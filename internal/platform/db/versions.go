@@ -4,28 +4,58 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
+	"time"
 )
 
-// Bump raises the counter of a cached collection inside the transaction that changes it, so that every process which
-// caches the collection can see that it must read again.
-func Bump(ctx context.Context, tx *sql.Tx, collection string) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO cache_versions (name, version) VALUES ($1, 1)
-		ON CONFLICT (name) DO UPDATE SET version = cache_versions.version + 1`, collection)
+// keptChanges is how many of the last changes of a collection are kept by key. A process that has not looked for longer
+// reads everything again.
+const keptChanges = 10_000
+
+const (
+	// ChangesTimeout bounds how long a cache waits for the changes of other processes.
+	ChangesTimeout = time.Second
+	// MaxUnseen is how long a cache uses what it has in memory without knowing the changes of other processes: after that
+	// it drops everything. With a look each second, a change shows on other processes after five seconds at most.
+	MaxUnseen = 3 * time.Second
+)
+
+// Bump raises the version of a cached collection inside the transaction that changes it, so that every process which
+// caches the collection can see that it must read again. key names what has changed, in the form that the collection's
+// owner chooses; empty if processes compare only the version.
+//
+// The version's row stays locked until the transaction ends, so versions ascend in the order of the commits: once a
+// version is visible, so is every change up to it.
+func Bump(ctx context.Context, tx *sql.Tx, collection, key string) error {
+	var version int64
+	err := tx.QueryRowContext(ctx, `INSERT INTO cache_versions (name, version) VALUES ($1, 1)
+		ON CONFLICT (name) DO UPDATE SET version = cache_versions.version + 1 RETURNING version`, collection).Scan(&version)
 	if err != nil {
 		return fmt.Errorf("raise the version of %s: %w", collection, err)
+	}
+	if key == "" {
+		return nil
+	}
+	if _, err := tx.ExecContext(ctx, "INSERT INTO cache_changes (name, version, key) VALUES ($1, $2, $3)", collection,
+		version, key); err != nil {
+		return fmt.Errorf("record a change of %s: %w", collection, err)
+	}
+	if _, err := tx.ExecContext(ctx, "DELETE FROM cache_changes WHERE name = $1 AND version <= $2", collection,
+		version-keptChanges); err != nil {
+		return fmt.Errorf("forget old changes of %s: %w", collection, err)
 	}
 	return nil
 }
 
-// VersionColumn binds the counter of a collection, for a SELECT of a row that is cached: one snapshot has both, so the
+// VersionColumn binds the version of a collection, for a SELECT of a row that is cached: one snapshot has both, so the
 // row is as new as the version.
 func VersionColumn(collection string, version *int64) Column {
 	return Col("COALESCE((SELECT v.version FROM cache_versions v WHERE v.name = '"+collection+"'), 0)", version)
 }
 
-// Versions returns the counters of all cached collections.
+// Versions returns the versions of all cached collections.
 func (d *DB) Versions(ctx context.Context) (map[string]int64, error) {
-	rows, err := d.read.QueryContext(ctx, "SELECT name, version FROM cache_versions")
+	rows, err := d.Reserved().QueryContext(ctx, "SELECT name, version FROM cache_versions")
 	if err != nil {
 		return nil, fmt.Errorf("read the versions: %w", err)
 	}
@@ -40,4 +70,49 @@ func (d *DB) Versions(ctx context.Context) (map[string]int64, error) {
 		return nil
 	})
 	return versions, err
+}
+
+// Changes is how a cached collection has changed since an earlier version.
+type Changes struct {
+	// Version is the present version.
+	Version int64
+	// Known is false if anything may have changed: a version in between names no key. A process of the previous release
+	// has raised it, or it was so long ago that it is no longer kept.
+	Known bool
+	// Keys names what has changed, each once, if Known is set.
+	Keys []string
+}
+
+// Changes returns how the collection has changed since the version given. A negative version stands for an unknown one.
+func (d *DB) Changes(ctx context.Context, collection string, since int64) (Changes, error) {
+	versions, err := d.Versions(ctx)
+	if err != nil {
+		return Changes{}, err
+	}
+	c := Changes{Version: versions[collection]}
+	missing := c.Version - since
+	if since < 0 || missing < 0 || missing > keptChanges {
+		return c, nil
+	}
+	if missing > 0 {
+		rows, err := d.Reserved().QueryContext(ctx, `SELECT key FROM cache_changes WHERE name = $1 AND version > $2
+			AND version <= $3`, collection, since, c.Version)
+		if err != nil {
+			return Changes{}, fmt.Errorf("read the changes of %s: %w", collection, err)
+		}
+		if err := Each(rows, func(r *sql.Rows) error {
+			var key string
+			err := r.Scan(&key)
+			c.Keys = append(c.Keys, key)
+			return err
+		}); err != nil {
+			return Changes{}, fmt.Errorf("read the changes of %s: %w", collection, err)
+		}
+	}
+	if c.Known = int64(len(c.Keys)) == missing; !c.Known {
+		c.Keys = nil
+	}
+	slices.Sort(c.Keys)
+	c.Keys = slices.Compact(c.Keys)
+	return c, nil
 }

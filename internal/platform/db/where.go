@@ -1,7 +1,6 @@
 package db
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -70,17 +69,21 @@ func (w *Where) Page(key string, p page.Request) (tail string) {
 	return "ORDER BY " + key + " " + p.Direction() + " LIMIT " + strconv.Itoa(p.Fetch())
 }
 
-// Clone returns a copy that can be added to.
-func (w *Where) Clone() *Where {
-	return &Where{conditions: slices.Clone(w.conditions), args: slices.Clone(w.args)}
-}
-
 // Text returns " WHERE" and the conditions; without conditions it is empty.
 func (w *Where) Text() string {
 	if len(w.conditions) == 0 {
 		return ""
 	}
 	return " WHERE " + strings.Join(w.conditions, " AND ")
+}
+
+// Embed returns the conditions that add collects for another part of the statement, without "WHERE". Their arguments
+// belong to those of w.
+func (w *Where) Embed(add func(own *Where)) string {
+	own := &Where{args: w.args}
+	add(own)
+	w.args = own.args
+	return strings.Join(own.conditions, " AND ")
 }
 
 // Args returns the arguments of Text.

@@ -83,7 +83,7 @@ func New(p Policy, o Options) *Client {
 		transport: &http.Transport{
 			Proxy: nil, // the environment does not decide where credentials go
 			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-				conn, err := dialer.DialContext(ctx, network, addr)
+				conn, err := dialer.DialContext(followDial(ctx), network, addr)
 				if err != nil {
 					return nil, err
 				}

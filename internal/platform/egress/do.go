@@ -32,6 +32,13 @@ type Request struct {
 	Timeout time.Duration
 	// MaxResponseBytes is how much of the response body is kept.
 	MaxResponseBytes int64
+	// Begun, if set, is called before anything is done, with a function that ends the exchange: Do then returns an error
+	// with CodeCanceled. It costs less than a context for each request. The function may be called at any time, also after
+	// Do has returned.
+	Begun func(interrupt func())
+	// Permit, if set, is asked when the connection is there, before the first byte of the request is sent. If it returns
+	// false, nothing is sent, and Do returns an error with CodeCanceled. It must not block.
+	Permit func() bool
 }
 
 // Response is a response of any status, redirects included.
@@ -52,7 +59,8 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *Error) {
 	if r.URL != nil {
 		q.Host = r.URL.Host
 	}
-	resp, x, err := c.start(ctx, &q, r.Body, nil, Bounds{Timeout: r.Timeout, MaxResponseBytes: Unlimited})
+	resp, x, err := c.start(ctx, &q, r.Body, nil, Bounds{Timeout: r.Timeout, MaxResponseBytes: Unlimited,
+		permit: r.Permit, begun: r.Begun})
 	if x == nil {
 		return Response{}, err
 	}

@@ -122,7 +122,7 @@ func (x *exchange) classify(err error, at phase) string {
 	var dns *net.DNSError
 	var netErr net.Error
 	switch {
-	case errors.Is(x.parent.Err(), context.Canceled), x.closed.Load():
+	case errors.Is(x.parent.Err(), context.Canceled), x.ended.Load():
 		return CodeCanceled
 	case x.own.Err() != nil:
 		return CodeTimeout

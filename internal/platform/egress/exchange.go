@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 	"sync/atomic"
 	"time"
 )
@@ -35,7 +34,8 @@ type exchange struct {
 	body   io.ReadCloser
 	left   int64 // bytes of the body that the caller may still read
 	failed *Error
-	closed atomic.Bool
+	// ended is set when the caller has ended the exchange.
+	ended atomic.Bool
 }
 
 // start sends the request and returns when the headers of the response have arrived. The template and its header are
@@ -59,6 +59,9 @@ func (c *Client) start(ctx context.Context, template *http.Request, data []byte,
 	if u != nil {
 		// A body that is still being read when the exchange ends is closed, which wakes a blocked Read.
 		context.AfterFunc(x.own, u.close) //nolint:contextcheck // own derives from ctx
+	}
+	if b.begun != nil {
+		b.begun(x.interrupt)
 	}
 	header := template.Header
 	if _, ok := header["User-Agent"]; !ok || u != nil {
@@ -102,7 +105,8 @@ func (x *exchange) send(own context.Context, template *http.Request, header http
 	x.trace = &x.first // saves an allocation in nearly every exchange
 	for attempt := 1; ; attempt++ {
 		x.trace.clock, x.trace.begin = x.client.clock, begin
-		q := template.WithContext(httptrace.WithClientTrace(own, x.trace.hooks()))
+		x.trace.permit = permit{ask: x.bounds.permit, refuse: x.cancel}
+		q := template.WithContext(x.trace.follow(own))
 		q.Header = header
 		q.Proto, q.ProtoMajor, q.ProtoMinor = "HTTP/1.1", 1, 1
 		q.GetBody = nil // so that net/http never sends it twice
@@ -116,6 +120,9 @@ func (x *exchange) send(own context.Context, template *http.Request, header http
 			return resp, nil
 		}
 		at, sent, reused := x.trace.failure()
+		if x.trace.permit.refused.Load() {
+			return nil, x.newError(CodeCanceled, false)
+		}
 		// An idle connection had ended before the first byte: nothing was sent, so this sends nothing twice.
 		if reused && !sent && own.Err() == nil && attempt < maxUnsent && x.upload.rewind() {
 			x.trace = &trace{}
@@ -185,9 +192,14 @@ func (x *exchange) Read(p []byte) (int, error) {
 
 // Close ends the exchange. A connection whose response was not read to its end is closed.
 func (x *exchange) Close() error {
-	x.closed.Store(true)
-	x.cancel()
+	x.interrupt()
 	return x.body.Close()
+}
+
+// interrupt ends the exchange for the caller.
+func (x *exchange) interrupt() {
+	x.ended.Store(true)
+	x.cancel()
 }
 
 // fail ends the exchange with an error, which every later Read returns.

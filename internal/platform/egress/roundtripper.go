@@ -22,6 +22,9 @@ type Bounds struct {
 	// MaxResponseBytes limits the response body: reading more returns an *Error with CodeResponseTooLarge. 0 means
 	// 10 MiB.
 	MaxResponseBytes int64
+	// permit is Request.Permit, and begun Request.Begun.
+	permit func() bool
+	begun  func(interrupt func())
 }
 
 func (b Bounds) timeout() time.Duration {

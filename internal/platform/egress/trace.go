@@ -1,7 +1,9 @@
 package egress
 
 import (
+	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http/httptrace"
 	"sync"
@@ -21,15 +23,40 @@ type Timings struct {
 	Total time.Duration
 }
 
-// countedConn shows whether a byte may have been sent since a given moment.
+// countedConn shows whether a byte may have been sent since a given moment, and asks for the permit of an exchange
+// before it sends the first.
 type countedConn struct {
 	net.Conn
 	writes atomic.Int64
+	permit atomic.Pointer[permit]
+}
+
+var errNotPermitted = errors.New("the caller has withdrawn the request")
+
+// permit asks the caller for its permit to send the request; see Request.
+type permit struct {
+	ask func() bool
+	// refuse ends the exchange.
+	refuse  func()
+	refused atomic.Bool
+}
+
+// given asks, and ends the exchange if the permit is refused.
+func (p *permit) given() bool {
+	if p == nil || p.ask == nil || p.ask() {
+		return true
+	}
+	p.refused.Store(true)
+	p.refuse()
+	return false
 }
 
 // Write counts before it writes, because a blocked write may have sent something. A write of which the kernel took
 // nothing, as on a closed connection, does not count.
 func (c *countedConn) Write(p []byte) (int, error) {
+	if !c.permit.Swap(nil).given() {
+		return 0, errNotPermitted
+	}
 	c.writes.Add(1)
 	n, err := c.Conn.Write(p)
 	if n == 0 && err != nil {
@@ -39,9 +66,14 @@ func (c *countedConn) Write(p []byte) (int, error) {
 }
 
 // trace follows a request over one connection. Its hooks run on several goroutines, some after the exchange has ended.
+// It is the request's context, which saves one of its own.
 type trace struct {
-	clock clock.Clock
-	begin time.Time
+	context.Context //nolint:containedctx // it is one
+	hooks           httptrace.ClientTrace
+
+	clock  clock.Clock
+	begin  time.Time
+	permit permit
 
 	mu                  sync.Mutex
 	dnsStart, dnsDone   time.Time
@@ -53,17 +85,38 @@ type trace struct {
 	writesBefore        int64
 }
 
-func (t *trace) hooks() *httptrace.ClientTrace {
-	return &httptrace.ClientTrace{
-		DNSStart:             func(httptrace.DNSStartInfo) { t.stamp(&t.dnsStart, true) },
-		DNSDone:              func(httptrace.DNSDoneInfo) { t.stamp(&t.dnsDone, false) },
-		ConnectStart:         func(string, string) { t.stamp(&t.dialStart, true) },
-		ConnectDone:          t.connectDone,
-		TLSHandshakeStart:    func() { t.stamp(&t.tlsStart, true) },
-		TLSHandshakeDone:     func(tls.ConnectionState, error) { t.stamp(&t.tlsDone, false) },
-		GotConn:              t.connected,
-		GotFirstResponseByte: func() { t.stamp(&t.firstByte, true) },
+// follow returns a context of which net/http reports to the trace what it does for the request.
+func (t *trace) follow(ctx context.Context) context.Context {
+	t.Context = ctx
+	t.hooks.GotConn, t.hooks.GotFirstResponseByte = t.connected, func() { t.stamp(&t.firstByte, true) }
+	t.hooks.TLSHandshakeStart = func() { t.stamp(&t.tlsStart, true) }
+	t.hooks.TLSHandshakeDone = func(tls.ConnectionState, error) { t.stamp(&t.tlsDone, false) }
+	return httptrace.WithClientTrace(t, &t.hooks)
+}
+
+type traceKey struct{}
+
+// Value returns the trace itself to followDial.
+func (t *trace) Value(key any) any {
+	if key == (traceKey{}) {
+		return t
 	}
+	return t.Context.Value(key)
+}
+
+// followDial returns a context of which the dialer reports to the trace of the request that it dials for. Few requests
+// need a new connection, so the others do without these hooks.
+func followDial(ctx context.Context) context.Context {
+	t, ok := ctx.Value(traceKey{}).(*trace)
+	if !ok {
+		return ctx
+	}
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		DNSStart:     func(httptrace.DNSStartInfo) { t.stamp(&t.dnsStart, true) },
+		DNSDone:      func(httptrace.DNSDoneInfo) { t.stamp(&t.dnsDone, false) },
+		ConnectStart: func(string, string) { t.stamp(&t.dialStart, true) },
+		ConnectDone:  t.connectDone,
+	})
 }
 
 // stamp records the time. first keeps an earlier one, because several addresses are dialled in parallel.
@@ -98,8 +151,9 @@ func (t *trace) connected(info httptrace.GotConnInfo) {
 	if encrypted {
 		c = tlsConn.NetConn()
 	}
+	shared := encrypted && tlsConn.ConnectionState().NegotiatedProtocol == "h2"
 	if t.sentLocked() {
-		if !encrypted || tlsConn.ConnectionState().NegotiatedProtocol != "h2" {
+		if !shared {
 			_ = info.Conn.Close()
 		}
 		return
@@ -108,6 +162,12 @@ func (t *trace) connected(info httptrace.GotConnInfo) {
 	t.conn, _ = c.(*countedConn)
 	if t.conn != nil {
 		t.writesBefore = t.conn.writes.Load()
+	}
+	switch {
+	case shared:
+		t.permit.given() // the next write may be that of another exchange; net/http sends nothing of a cancelled one
+	case t.conn != nil:
+		t.conn.permit.Store(&t.permit)
 	}
 }
 

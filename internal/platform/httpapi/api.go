@@ -4,6 +4,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -22,6 +24,7 @@ import (
 	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/idempotency"
+	"sallyport/internal/platform/turnstile"
 )
 
 // Prefix is the path under which every operation is mounted.
@@ -31,6 +34,8 @@ const Prefix = "/api/v1"
 type Authenticator interface {
 	// APIKey returns the principal of a key that a client sent from an IP address. Errors: unauthorized, api_key_expired.
 	APIKey(ctx context.Context, key, ip string) (access.Principal, error)
+	// KnowsAPIKey reports whether a key was read lately, and reads nothing. Others are guesses, as far as anyone knows.
+	KnowsAPIKey(key string) bool
 	// Bearer returns the principal of a user's token. Errors: unauthorized.
 	Bearer(ctx context.Context, token string) (access.Principal, error)
 	// Environment returns an environment in which the user has any permission. Errors: not_found.
@@ -67,6 +72,17 @@ type KeyUses interface {
 	KeyAnswered(keyID string, route access.Route, status int)
 }
 
+// largeResponses is how many large responses are in memory at a time, largeEach how many of one environment, and
+// largeWait how long another one waits; see TakeLarge. A client that reads slowly holds a place for largeGrace and the
+// time that its response takes at largeRate bytes a second, and is then cut off: otherwise two environments with slow
+// clients would leave no place to others. A response of the usual 1 MiB holds it for less time than another one waits.
+const (
+	largeResponses, largeEach = 4, 2
+	largeWait                 = 20 * time.Second
+	largeGrace                = 10 * time.Second
+	largeRate                 = 1 << 20
+)
+
 // introduction is the description of the whole API.
 const introduction = "Sallyport receives the webhooks of providers, verifies and stores them, and forwards them, " +
 	"signed " +
@@ -86,15 +102,20 @@ type API struct {
 	mux  *http.ServeMux
 	huma huma.API
 	ops  []Operation
+	// large lets few large responses at a time into memory.
+	large *turnstile.Gate
 	// exchanges and describe are for the document; see describeFields.
 	exchanges []exchange
 	describe  func() error
+	// guesses holds the look-ups of credentials for addresses over their limit.
+	guesses chan struct{}
 }
 
 // New returns an API with the health and documentation routes in place.
 func New(cfg Config) *API {
 	setHumaOnce()
-	a := &API{cfg: cfg, mux: http.NewServeMux()}
+	a := &API{cfg: cfg, mux: http.NewServeMux(), guesses: make(chan struct{}, maxGuesses),
+		large: turnstile.New(largeResponses, largeEach, largeWait, "Too many large responses are being sent; retry later")}
 	a.describe = sync.OnceValue(a.describeFields)
 	hc := huma.DefaultConfig("Sallyport", cfg.Version)
 	hc.OpenAPIPath, hc.DocsPath, hc.SchemasPath = "", "", ""
@@ -184,6 +205,14 @@ func (ad adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 		c := &call{challenge: challenge, rules: checks}
 		r, p, err := ad.a.authorize(withCall(r, c), meta)
 		c.request = r
+		c.enterLarge = func(ctx context.Context) (leave func(), err error) {
+			leave, err = ad.a.large.Enter(ctx, cmp.Or(string(p.Environment), string(p.Team)))
+			if rec, ok := w.(*recorder); ok && err == nil {
+				rec.large = true
+			}
+			return leave, err
+		}
+		defer c.endLarge()
 		defer func() {
 			if rec, ok := w.(*recorder); ok && c.keyID != "" && ad.a.cfg.Keys != nil {
 				ad.a.cfg.Keys.KeyAnswered(c.keyID, meta.Route, rec.status)

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,6 +12,7 @@ import (
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/obs"
 )
@@ -86,6 +88,7 @@ func (a *API) authorize(r *http.Request, op Operation) (*http.Request, access.Pr
 	}
 	callFrom(ctx).credential = func() Credential { return Credential{Name: sent.fingerprint(p), Check: again} }
 	obs.LineFrom(ctx).Add(slog.String("principal", p.ID), slog.String("environment_id", string(p.Environment)))
+	ctx = db.WithOwner(ctx, cmp.Or(string(p.Environment), string(p.Team), p.ID))
 	return r.WithContext(access.With(ctx, p)), p, nil
 }
 
@@ -119,6 +122,11 @@ func (a *API) redeem(ctx context.Context, sent credentials, op Operation) (conte
 		return ctx, access.Principal{}, apperr.New(apperr.CodeAmbiguousCredentials,
 			"Send one credential: API-Key, Authorization or ticket, once")
 	}
+	end, err := a.admitGuess(ctx)
+	if err != nil {
+		return ctx, access.Principal{}, err
+	}
+	defer end()
 	own, p, err := op.Tickets.UseTicket(ctx, sent.tickets[0], ClientIP(ctx))
 	if err != nil {
 		return ctx, p, err
@@ -175,6 +183,13 @@ func (a *API) identify(ctx context.Context, sent credentials, op Operation) (acc
 	}
 	switch {
 	case len(keys) == 1 && op.Route != "":
+		if !a.cfg.Auth.KnowsAPIKey(keys[0]) {
+			end, err := a.admitGuess(ctx)
+			if err != nil {
+				return access.Principal{}, err
+			}
+			defer end()
+		}
 		p, err := a.cfg.Auth.APIKey(ctx, keys[0], ClientIP(ctx))
 		callFrom(ctx).keyID = p.ID
 		return p, err

@@ -28,6 +28,9 @@ type call struct {
 	rules *rules
 	// keyID is the id of the API key that the request has shown, once it is known to be valid.
 	keyID string
+	// enterLarge waits for a turn, and leaveLarge ends it; see TakeLarge. Both are nil where there is none.
+	enterLarge func(ctx context.Context) (leave func(), err error)
+	leaveLarge func()
 	// credential returns the credential that let the request in, which few operations ask for; nil where none did.
 	credential func() Credential
 }
@@ -49,6 +52,28 @@ func callFrom(ctx context.Context) *call {
 // RequestFrom returns the request of an operation. Its query has been read, and its body is not for the caller to read.
 // It is nil outside of operations.
 func RequestFrom(ctx context.Context) *http.Request { return callFrom(ctx).request }
+
+// TakeLarge waits for a turn to respond with much: a large body, or many rows. The turn ends when the response has been
+// written, so that only a few large responses are in memory at a time, regardless of who asks for them. An
+// operation calls it before it reads what makes the response large. Outside of operations it does nothing.
+//
+// Errors: unavailable if no turn comes in time.
+func TakeLarge(ctx context.Context) error {
+	c := callFrom(ctx)
+	if c.enterLarge == nil || c.leaveLarge != nil {
+		return nil
+	}
+	leave, err := c.enterLarge(ctx)
+	c.leaveLarge = leave
+	return err
+}
+
+// endLarge ends the turn of TakeLarge.
+func (c *call) endLarge() {
+	if c.leaveLarge != nil {
+		c.leaveLarge()
+	}
+}
 
 // check returns the validation errors that Huma did not see, or nil. It runs before every handler.
 func (c *call) check(ctx context.Context, input any) error {

@@ -113,7 +113,7 @@ func (a *API) finishRun(ctx context.Context, run *idempotency.Run, response idem
 	}
 	if err != nil {
 		a.cfg.Logger.ErrorContext(ctx, "cannot store the response to a request with an idempotency key",
-			slog.String("error", err.Error()))
+			slog.String("error", err.Error()), obs.Outage("idempotency"))
 	}
 }
 

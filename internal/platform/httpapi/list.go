@@ -19,6 +19,10 @@ import (
 type List[I, R, W any] struct {
 	// Rows returns the rows of a page, and one more where there is one: up to p.Fetch() rows after the key p.After.
 	Rows func(ctx context.Context, in *I, p page.Request) ([]R, error)
+	// Search is for lists that may have few rows in much history, in place of Rows. It can return fewer rows than follow,
+	// with the key up to which it has looked; the page then leads on after that key, even if it has no rows. The key is
+	// empty where Rows would have returned the same.
+	Search func(ctx context.Context, in *I, p page.Request) (rows []R, place string, err error)
 	// Key returns the key of a row, by which the list is in order. The cursor holds it.
 	Key func(row *R) string
 	// IsKey reports whether a cursor's key can be one of the list's.
@@ -30,6 +34,14 @@ type List[I, R, W any] struct {
 	// Fit, when set, returns how many of the rows fit into a response. It is for rows that can be large, and returns at
 	// least 1.
 	Fit func(in *I, rows []R) int
+}
+
+func (l *List[I, R, W]) rows(ctx context.Context, in *I, p page.Request) (rows []R, place string, err error) {
+	if l.Search != nil {
+		return l.Search(ctx, in, p)
+	}
+	rows, err = l.Rows(ctx, in, p)
+	return rows, "", err
 }
 
 func (l *List[I, R, W]) views(ctx context.Context, in *I, rows []R) ([]W, error) {
@@ -67,7 +79,7 @@ func RegisterList[I, R, W any](a *API, op Operation, l List[I, R, W]) {
 		query, _ := any(in).(pager)
 		r := RequestFrom(ctx)
 		p, badCursor := query.Parse(listScope(ctx, r, personal), l.IsKey)
-		rows, err := l.Rows(ctx, in, p)
+		rows, place, err := l.rows(ctx, in, p)
 		if err != nil {
 			return nil, err
 		}
@@ -78,7 +90,7 @@ func RegisterList[I, R, W any](a *API, op Operation, l List[I, R, W]) {
 		if l.Fit != nil {
 			most = min(most, l.Fit(in, rows))
 		}
-		rows, headers := page.Cut(p, rows, most, l.Key, r.URL)
+		rows, headers := page.Cut(p, rows, most, place, l.Key, r.URL)
 		body, err := l.views(ctx, in, rows)
 		return &listOutput[W]{Headers: headers, Body: body}, err
 	})

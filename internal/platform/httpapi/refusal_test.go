@@ -127,5 +127,7 @@ func TestLevels(t *testing.T) {
 		line := s.log.line(t)
 		require.Equal(t, c.want.String(), line["level"], c.name)
 		require.Equal(t, c.err != nil, line["error"] != nil, c.name)
+		outage := c.name == "the store" || c.name == "a dependency"
+		require.Equal(t, outage, line["outage"] != nil, "%s: an outage is logged once a second", c.name)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clientaddr"
+	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/obs"
 )
@@ -31,58 +32,68 @@ type requestFacts struct {
 	at    time.Time
 }
 
+// factsOf returns the facts of the request, which are empty outside of requests.
+func factsOf(ctx context.Context) *requestFacts {
+	if f, ok := ctx.Value(requestKey{}).(*requestFacts); ok {
+		return f
+	}
+	return &requestFacts{}
+}
+
 // requestID returns the id that the response has as X-Request-Id.
 func requestID(ctx context.Context) string {
-	f, _ := ctx.Value(requestKey{}).(requestFacts)
-	return f.id
+	return factsOf(ctx).id
 }
 
 // ClientIP returns the client's IP address as text: the peer's, or the one that trusted proxies report. It is empty if
 // the peer has no address.
 func ClientIP(ctx context.Context) string {
-	f, _ := ctx.Value(requestKey{}).(requestFacts)
-	return f.ip
+	return factsOf(ctx).ip
 }
 
 // ClientAddr returns the address of ClientIP, or the zero Addr if the peer has none.
 func ClientAddr(ctx context.Context) netip.Addr {
-	f, _ := ctx.Value(requestKey{}).(requestFacts)
-	return f.addr
+	return factsOf(ctx).addr
 }
 
 // Client returns the origin of a request that has no principal yet.
 func Client(ctx context.Context) access.Client {
-	f, _ := ctx.Value(requestKey{}).(requestFacts)
+	f := factsOf(ctx)
 	return access.Client{IP: f.ip, UserAgent: f.agent, RequestID: f.id}
 }
 
 // RequestTime returns when the request began, by the service's clock. It is for the rules of a body about time.
 func RequestTime(ctx context.Context) time.Time {
-	f, _ := ctx.Value(requestKey{}).(requestFacts)
-	return f.at
+	return factsOf(ctx).at
 }
 
 // ServeHTTP serves every route. It adds the request id, turns panics and the mux's own responses into the error
 // envelope, and logs the request in one line.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := a.cfg.Clock.Now()
-	facts := requestFacts{id: id.NewUUID(), addr: clientaddr.Of(r, a.cfg.TrustedProxies), agent: r.UserAgent(),
-		at: start}
-	if facts.addr.IsValid() {
-		facts.ip = facts.addr.String()
+	s := &serving{facts: requestFacts{id: id.NewUUID(), addr: clientaddr.Of(r, a.cfg.TrustedProxies), agent: r.UserAgent(),
+		at: start}, rec: recorder{ResponseWriter: w}}
+	if s.facts.addr.IsValid() {
+		s.facts.ip = s.facts.addr.String()
 	}
-	line := &obs.Line{}
-	ctx := obs.WithLine(context.WithValue(r.Context(), requestKey{}, facts), line)
-	r = r.WithContext(ctx)
-	rec := &recorder{ResponseWriter: w}
-	rec.Header().Set("X-Request-Id", facts.id)
-	rec.Header().Set("X-Content-Type-Options", "nosniff")
-	a.dispatch(rec, r)
+	r = r.WithContext(obs.WithLine(context.WithValue(r.Context(), requestKey{}, &s.facts), &s.line))
+	s.values = [...]string{s.facts.id, "nosniff"}
+	header := w.Header()
+	header["X-Request-Id"], header["X-Content-Type-Options"] = s.values[0:1:1], s.values[1:2:2]
+	a.dispatch(&s.rec, r)
 	seconds := a.cfg.Clock.Now().Sub(start).Seconds()
-	a.logRequest(r, rec, facts, line, seconds)
+	a.logRequest(r, s, seconds)
 	if a.cfg.Observe != nil {
-		a.cfg.Observe(routePath(r.Pattern), rec.status, seconds)
+		a.cfg.Observe(routePath(r.Pattern), s.rec.status, seconds)
 	}
+}
+
+// serving holds what every request needs, in one allocation.
+type serving struct {
+	facts  requestFacts
+	line   obs.Line
+	rec    recorder
+	values [2]string // of the headers of every response
 }
 
 func (a *API) dispatch(w *recorder, r *http.Request) {
@@ -142,17 +153,26 @@ func (a *API) serveUnrouted(w http.ResponseWriter, r *http.Request, h http.Handl
 	WriteError(w, r, errNoRoute())
 }
 
-func (a *API) logRequest(r *http.Request, rec *recorder, facts requestFacts, line *obs.Line, seconds float64) {
-	attrs, err := line.Take()
+func (a *API) logRequest(r *http.Request, s *serving, seconds float64) {
+	attrs, err := s.line.Take()
 	all := make([]slog.Attr, 0, 8+len(attrs))
-	all = append(all, slog.String("request_id", facts.id), slog.String("method", r.Method),
-		slog.String("route", routePath(r.Pattern)), slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes),
-		slog.Float64("seconds", seconds), slog.String("ip", facts.ip))
+	all = append(all, slog.String("request_id", s.facts.id), slog.String("method", r.Method),
+		slog.String("route", routePath(r.Pattern)), slog.Int("status", s.rec.status), slog.Int64("bytes", s.rec.bytes),
+		slog.Float64("seconds", seconds), slog.String("ip", s.facts.ip))
 	all = append(all, attrs...)
 	if err != nil {
 		all = append(all, slog.String("error", err.Error()))
+		if isOutage(err) {
+			all = append(all, obs.Outage("request"))
+		}
 	}
-	a.cfg.Logger.LogAttrs(r.Context(), logLevel(r.Context(), err), "request", all...)
+	obs.WriteLine(r.Context(), a.cfg.Logger, logLevel(r.Context(), err), "request", all...)
+}
+
+// isOutage reports whether every request may have the error at present: what the service depends on is not available.
+func isOutage(err error) bool {
+	e := resolveError(err)
+	return e.Code == apperr.CodeUnavailable && e.Cause != nil
 }
 
 // logLevel returns the level at which to log the error behind a response, which may be nil. A failure is an error,
@@ -205,6 +225,8 @@ type recorder struct {
 	http.ResponseWriter
 	status int
 	bytes  int64
+	// large says that the response holds a place of TakeLarge, so that its client must read it in time.
+	large bool
 }
 
 func (r *recorder) WriteHeader(status int) {
@@ -218,9 +240,18 @@ func (r *recorder) Write(b []byte) (int, error) {
 	if r.status == 0 {
 		r.status = http.StatusOK
 	}
+	if r.large && r.bytes == 0 {
+		// A writer without deadlines is one of a test. The response is written in one piece.
+		_ = http.NewResponseController(r.ResponseWriter).SetWriteDeadline(clock.System().Now().Add(largeTime(len(b))))
+	}
 	n, err := r.ResponseWriter.Write(b)
 	r.bytes += int64(n)
 	return n, err
+}
+
+// largeTime is how long the client of a large response has for reading it.
+func largeTime(bytes int) time.Duration {
+	return largeGrace + time.Duration(bytes)*time.Second/largeRate
 }
 
 // Unwrap lets http.ResponseController reach the connection.

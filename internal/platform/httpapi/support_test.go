@@ -26,6 +26,8 @@ import (
 // auth knows the key "key" and the tokens "token" and "second", which are of two users.
 type auth struct{}
 
+func (auth) KnowsAPIKey(string) bool { return false }
+
 func (auth) APIKey(_ context.Context, key, _ string) (access.Principal, error) {
 	if key != "key" {
 		return access.Principal{}, apperr.New(apperr.CodeUnauthorized, "no")

@@ -132,9 +132,15 @@ var errLost = errors.New("another request has claimed the idempotency key: this 
 //
 // Errors: idempotency_mismatch for a key that was used with another request; idempotency_in_progress while the first
 // request is in progress; idempotency_outcome_unknown if the first request took effect but its response was lost with
-// its process or was too large to store.
+// its process or was too large to store; grant_denied and forbidden for a caller who has lost rights since the first
+// request, because its response may show what they may no longer see.
 func (s *Store) Begin(ctx context.Context, r Request) (*Run, *Response, error) {
-	run := &Run{store: s, id: r.id(), env: r.Principal.Environment, claim: id.NewUUID(), fingerprint: r.fingerprint()}
+	held, err := rightsOf(r.Principal)
+	if err != nil {
+		return nil, nil, err
+	}
+	run := &Run{store: s, id: r.id(), env: r.Principal.Environment, claim: id.NewUUID(), fingerprint: r.fingerprint(),
+		rights: held}
 	// If the key is released between the two statements of a round, the next round can claim it.
 	for range 3 {
 		claimed, err := s.claim(ctx, run)
@@ -149,19 +155,22 @@ func (s *Store) Begin(ctx context.Context, r Request) (*Run, *Response, error) {
 			return nil, nil, err
 		}
 		if ok {
-			response, err := found.responseTo(run.fingerprint, s.clock.Now())
+			response, err := found.responseTo(run.fingerprint, r.Principal, s.clock.Now())
 			return nil, response, err
 		}
 	}
 	return nil, nil, errInProgress()
 }
 
-// responseTo returns the stored response to a request with the fingerprint.
-func (e entry) responseTo(fingerprint []byte, now time.Time) (*Response, error) {
+// responseTo returns the stored response to a request of the caller with the fingerprint.
+func (e entry) responseTo(fingerprint []byte, p access.Principal, now time.Time) (*Response, error) {
 	switch {
 	case subtle.ConstantTimeCompare(e.Fingerprint, fingerprint) != 1:
 		return nil, errMismatch()
 	case e.state == stateDone && e.Response != nil:
+		if err := e.Rights.check(p); err != nil {
+			return nil, err
+		}
 		return e.Response, nil
 	case e.state == stateDone, e.state == stateEffected && e.leaseMillis <= clock.Millis(now):
 		return nil, errOutcomeUnknown()

@@ -20,6 +20,7 @@ type Run struct {
 	env         id.Environment
 	claim       string
 	fingerprint []byte
+	rights      *rights
 	over        atomic.Bool
 }
 

@@ -29,6 +29,8 @@ const (
 // in the body; the response is sealed because it may show a secret once.
 type record struct {
 	Fingerprint []byte `json:"fingerprint"`
+	// Rights are those of the caller; nil in rows of the previous release.
+	Rights *rights `json:"rights,omitempty"`
 	// The name in JSON is that of stored rows.
 	Response *Response `json:"answer,omitempty"`
 }
@@ -45,7 +47,7 @@ func place(rowID string) secretbox.AD {
 }
 
 func (s *Store) seal(r *Run, response *Response) ([]byte, error) {
-	plain, err := json.Marshal(record{r.fingerprint, response})
+	plain, err := json.Marshal(record{r.fingerprint, r.rights, response})
 	if err != nil {
 		return nil, fmt.Errorf("encode the response of an idempotency key: %w", err)
 	}

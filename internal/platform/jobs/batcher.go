@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"context"
 	"time"
 
 	"sallyport/internal/platform/clock"
@@ -26,22 +25,7 @@ func NewBatcher[T any](limit int, flush func(batch []T)) *Batcher[T] {
 	return &Batcher[T]{in: make(chan T, limit*2), limit: limit, flush: flush}
 }
 
-// Submit hands over an item; it waits while two batches are full already. It returns ctx's error when that ends first.
-func (b *Batcher[T]) Submit(ctx context.Context, item T) error {
-	select {
-	case b.in <- item:
-		return nil
-	default:
-	}
-	select {
-	case b.in <- item:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// Put is Submit without a context, for items that must not be dropped.
+// Put hands over an item; it waits while two batches are full already.
 func (b *Batcher[T]) Put(item T) { b.in <- item }
 
 // Run commits batches until stop is closed and every item submitted before is committed.

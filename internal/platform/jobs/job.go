@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"sallyport/internal/platform/clock"
 )
 
 // Handler does one job that the queue has claimed. Its context ends when the lease is lost or the queue is stopped
@@ -32,9 +34,9 @@ type Job struct {
 	cancel   context.CancelCauseFunc
 	ended    chan struct{}
 
-	// until is the end of the lease, yields whether the handler was asked to yield its place, and recalled whether this
-	// process has recalled the job; all under q.mu.
-	until            time.Time
+	// leased is a moment before the statement was sent by which the lease began or was last extended, yields whether the
+	// handler was asked to yield its place, and recalled whether this process has recalled the job; all under q.mu.
+	leased           clock.Moment
 	yields, recalled bool
 	yield            chan struct{}
 }
@@ -55,7 +57,7 @@ func (j *Job) SaveProgress(ctx context.Context, progress any, change Change) err
 
 func (j *Job) save(ctx context.Context, progress []byte, change Change) error {
 	q := j.q
-	until := q.cfg.Clock.Now().Add(q.cfg.Lease)
+	from, until := clock.MomentOf(q.cfg.Clock), q.cfg.Clock.Now().Add(q.cfg.Lease)
 	if err := q.change(ctx, q.cfg.Table.save(j, until, progress), change); err != nil {
 		return err
 	}
@@ -64,8 +66,21 @@ func (j *Job) save(ctx context.Context, progress []byte, change Change) error {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	j.until = until
+	j.leased = from
 	return nil
+}
+
+// Lasts reports whether the lease lasts for at least d, also if the process stood still since it was renewed. A handler
+// asks before it does something outside the database that takes that long.
+func (j *Job) Lasts(d time.Duration) bool {
+	j.q.mu.Lock()
+	defer j.q.mu.Unlock()
+	return j.leaseLeft() >= d
+}
+
+// leaseLeft returns the least time for which the lease still lasts; q.mu is held.
+func (j *Job) leaseLeft() time.Duration {
+	return j.q.cfg.Lease - j.leased.AtMost(clock.MomentOf(j.q.cfg.Clock))
 }
 
 // Progress decodes the progress that was stored before this claim into what into points to, and reports whether there

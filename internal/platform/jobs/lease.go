@@ -7,15 +7,26 @@ import (
 	"log/slog"
 	"time"
 
+	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/obs"
 )
 
-// claimDue claims until nothing is due or no place is free, and returns when to look again.
+// uncertainWait is how long the queue waits while its clock is uncertain, which lasts a second if the database
+// responds.
+const uncertainWait = time.Second
+
+// claimDue claims until nothing is due or no place is free, and returns when to look again. While the clock is
+// uncertain it claims nothing: the time of the database may be later than the clock's, so that a lease would end too
+// early.
 func (q *Queue) claimDue(ctx context.Context) time.Duration {
 	for ctx.Err() == nil {
+		if clock.IsUncertain(q.cfg.Clock) {
+			return min(uncertainWait, q.cfg.Poll)
+		}
 		list, wait, err := q.claim(ctx)
 		if err != nil {
-			q.cfg.Logger.ErrorContext(ctx, "cannot claim due jobs", slog.String("error", err.Error()))
+			q.cfg.Logger.ErrorContext(ctx, "cannot claim due jobs", slog.String("error", err.Error()), obs.Outage("jobs"))
 			return q.cfg.Poll
 		}
 		if len(list) == 0 {
@@ -29,8 +40,12 @@ func (q *Queue) claimDue(ctx context.Context) time.Duration {
 const claimTimeout = 15 * time.Second
 
 // claim claims due jobs for the free places, starts them and returns them. Where there are none, wait is when to look
-// again.
+// again. While the clock is uncertain it claims nothing: the database's time may be later than the clock's, so that the
+// leases would end too early.
 func (q *Queue) claim(ctx context.Context) (list []*Job, wait time.Duration, err error) {
+	if clock.IsUncertain(q.cfg.Clock) {
+		return nil, min(uncertainWait, q.cfg.Poll), nil
+	}
 	// A claim that has begun is completed even when the process is stopping: if it is interrupted during its commit, it
 	// can leave leases behind that no process knows of. A database that hangs must not keep the process from stopping.
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
@@ -51,7 +66,8 @@ func (q *Queue) claim(ctx context.Context) (list []*Job, wait time.Duration, err
 		q.askToYield(now)
 		return nil, q.cfg.Poll, nil
 	}
-	claimID, until := q.claims.Next(), now.Add(q.cfg.Lease)
+	from := clock.MomentOf(q.cfg.Clock)
+	claimID, until := q.claims.Next(), q.cfg.Clock.Now().Add(q.cfg.Lease)
 	err = q.cfg.DB.Tx(whole, func(tx *sql.Tx) error {
 		list = list[:0]
 		for _, turn := range turns {
@@ -76,7 +92,7 @@ func (q *Queue) claim(ctx context.Context) (list []*Job, wait time.Duration, err
 	}
 	q.serve(turns[len(turns)-1].key)
 	for _, j := range list {
-		j.q, j.claim, j.until, j.since = q, claimID, until, now
+		j.q, j.claim, j.leased, j.since = q, claimID, from, now
 		q.start(j) //nolint:contextcheck // a handler outlives the claim
 	}
 	return list, q.cfg.Poll, nil
@@ -119,7 +135,7 @@ func (q *Queue) places(now time.Time) (free int, wait time.Duration) {
 
 // start runs a claimed job on a goroutine of its own.
 func (q *Queue) start(j *Job) {
-	ctx, cancel := context.WithCancelCause(q.handling.ctx)
+	ctx, cancel := context.WithCancelCause(db.WithOwner(q.handling.ctx, j.Key))
 	j.cancel = cancel
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -176,7 +192,10 @@ const (
 // keepLeases renews the leases of the running jobs.
 func (q *Queue) keepLeases(ctx context.Context) time.Duration {
 	if err := q.Renew(ctx); err != nil && ctx.Err() == nil {
-		q.cfg.Logger.ErrorContext(ctx, "cannot renew leases", slog.String("error", err.Error()))
+		q.cfg.Logger.ErrorContext(ctx, "cannot renew leases", slog.String("error", err.Error()), obs.Outage("jobs"))
+	}
+	if clock.IsUncertain(q.cfg.Clock) {
+		return min(uncertainWait, q.cfg.Lease/heartbeatsPerLease)
 	}
 	return q.cfg.Lease / heartbeatsPerLease
 }
@@ -186,7 +205,7 @@ func (q *Queue) renew(ctx context.Context, list []*Job) error {
 	// A database that hangs must not keep the loop from ending the contexts of handlers whose lease expires.
 	bounded, cancel := context.WithTimeout(ctx, q.cfg.Lease/heartbeatTimeout)
 	defer cancel()
-	until := q.cfg.Clock.Now().Add(q.cfg.Lease)
+	from, until := clock.MomentOf(q.cfg.Clock), q.cfg.Clock.Now().Add(q.cfg.Lease)
 	kept := map[string]bool{}
 	err := q.cfg.DB.Tx(bounded, func(tx *sql.Tx) error {
 		clear(kept)
@@ -202,19 +221,29 @@ func (q *Queue) renew(ctx context.Context, list []*Job) error {
 			return err
 		})
 	})
-	now := q.cfg.Clock.Now()
+	if err != nil {
+		q.dropExpiring(list)
+		return fmt.Errorf("renew leases: %w", err)
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, j := range list {
-		switch {
-		case err == nil && kept[fmt.Sprint(j.ID, " ", q.cfg.Table.token(j))]:
-			j.until = until
-		case err == nil, j.until.Sub(now) < q.cfg.Lease/heartbeatsPerLease+q.cfg.Lease/heartbeatTimeout:
+		if kept[fmt.Sprint(j.ID, " ", q.cfg.Table.token(j))] {
+			j.leased = from
+		} else {
 			j.cancel(ErrLost)
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("renew leases: %w", err)
-	}
 	return nil
+}
+
+// dropExpiring ends the contexts of handlers whose leases could end before they are renewed.
+func (q *Queue) dropExpiring(list []*Job) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, j := range list {
+		if j.leaseLeft() < q.cfg.Lease/heartbeatsPerLease+q.cfg.Lease/heartbeatTimeout {
+			j.cancel(ErrLost)
+		}
+	}
 }

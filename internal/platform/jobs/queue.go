@@ -74,7 +74,7 @@ type life struct {
 }
 
 func newLife() life {
-	ctx, end := context.WithCancelCause(context.Background())
+	ctx, end := context.WithCancelCause(db.WithTurn(context.Background(), db.TurnJob))
 	return life{ctx, end}
 }
 
@@ -177,6 +177,11 @@ func (q *Queue) Recall(ctx context.Context, tx *sql.Tx, jobID string) error {
 	}
 	q.mu.Unlock()
 	return exec(ctx, tx, q.cfg.Table.recall(jobID, q.cfg.Clock.Now()), "recall a job")
+}
+
+// ShiftTimes moves the due times and leases of the jobs by so much, after the clock by which they were stored was set.
+func (q *Queue) ShiftTimes(ctx context.Context, tx *sql.Tx, by time.Duration) error {
+	return exec(ctx, tx, q.cfg.Table.shift(by), "shift the times of jobs")
 }
 
 // Progress decodes a job's stored progress into the value that into points to, and reports whether there is any.

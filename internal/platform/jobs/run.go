@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/obs"
 )
 
 // run does a claimed job, stores its outcome and returns what happened.
@@ -107,7 +108,8 @@ func (q *Queue) storeOutcome(ctx context.Context, j *Job, o Outcome, err error) 
 			v = verdict{Event: Event{EventLost, j, fmt.Errorf("cannot store the outcome: %w", stored), time.Time{}}}
 		case db.IsUnavailable(stored):
 			unknown = unknown || errors.Is(stored, db.ErrCommitUnknown)
-			q.log(ctx, slog.LevelError, "cannot store the outcome of a job yet", j, slog.String("error", stored.Error()))
+			q.log(ctx, slog.LevelError, "cannot store the outcome of a job yet", j, slog.String("error", stored.Error()),
+				obs.Outage("jobs"))
 			q.pause()
 		default:
 			refused = true

@@ -311,6 +311,16 @@ func (t *Table) recall(jobID string, now time.Time) *query {
 	return q.add(t.Claim+" = '' WHERE "+t.ID+" = ? AND "+t.Claim+" <> ''", jobID)
 }
 
+// shift returns the statement that moves the due times and leases of jobs that have not ended.
+func (t *Table) shift(by time.Duration) *query {
+	q := new(query).add("UPDATE "+t.Name+" SET "+t.Due+" = "+t.Due+" + ?", by.Milliseconds())
+	if t.Lease != "" {
+		q.add(", "+t.Lease+" = CASE WHEN "+t.Lease+" = 0 THEN 0 ELSE "+t.Lease+" + ? END", by.Milliseconds())
+	}
+	t.addOpen(q.add(" WHERE "))
+	return q
+}
+
 // progress returns the query of a job's stored progress.
 func (t *Table) progress(jobID string) *query {
 	return new(query).add("SELECT "+t.Progress+" FROM "+t.Name+" WHERE "+t.ID+" = ?", jobID)

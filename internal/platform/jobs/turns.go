@@ -57,7 +57,7 @@ func (q *Queue) turns(ctx context.Context, now time.Time, free int) (list []turn
 func (q *Queue) dueAtAll(ctx context.Context, now time.Time) (due []string, next time.Time, err error) {
 	query := q.cfg.Table.earliest(now)
 	var ms sql.NullInt64
-	if err := q.cfg.DB.Read().QueryRowContext(ctx, query.String(), query.args...).Scan(&ms); err != nil {
+	if err := q.cfg.DB.Reserved().QueryRowContext(ctx, query.String(), query.args...).Scan(&ms); err != nil {
 		return nil, next, fmt.Errorf("look for due jobs: %w", err)
 	}
 	switch {
@@ -118,7 +118,7 @@ func (q *Queue) dueKeys(ctx context.Context, now time.Time, enough int) (due []s
 
 func (q *Queue) readKeys(ctx context.Context, after *string, now time.Time) ([]keyDue, error) {
 	query := q.cfg.Table.keys(after, now, keysPage)
-	rows, err := q.cfg.DB.Read().QueryContext(ctx, query.String(), query.args...)
+	rows, err := q.cfg.DB.Reserved().QueryContext(ctx, query.String(), query.args...)
 	if err != nil {
 		return nil, fmt.Errorf("look for keys of due jobs: %w", err)
 	}

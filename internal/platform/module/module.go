@@ -4,7 +4,9 @@ package module
 
 import (
 	"context"
+	"database/sql"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -30,6 +32,9 @@ type Module struct {
 	Jobs []jobs.Periodic
 	// Caches are compared with the database at short intervals, for changes that other processes made.
 	Caches []Cache
+	// ShiftTimes moves the stored due times of the capability after the machine's clock was set by so much. It is called
+	// on SQLite only; PostgreSQL has a clock of its own.
+	ShiftTimes func(ctx context.Context, tx *sql.Tx, by time.Duration) error
 	// Sealed lists the columns that hold sealed values, so that backups are checked and keys rotated.
 	Sealed []secretbox.Column
 	// Contents lists what keeps an environment from being deleted.
@@ -87,6 +92,9 @@ type Cache struct {
 	Name string
 	// Refresh drops what another process has changed.
 	Refresh func(ctx context.Context) error
+	// Drop drops everything. It is called when Refresh has not succeeded for db.MaxUnseen, and does not wait for one that
+	// is in progress.
+	Drop func()
 }
 
 // Content is one kind of resource that keeps an environment from being deleted while the environment has any of it.

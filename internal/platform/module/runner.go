@@ -9,12 +9,11 @@ import (
 	"time"
 
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/jobs"
 )
 
 const (
-	// refreshInterval bounds how long a change that another process made goes unnoticed.
-	refreshInterval = time.Second
 	// lastTimeout is how long what was counted may take to be stored, once the time to stop in good order is over.
 	lastTimeout = 2 * time.Second
 )
@@ -47,13 +46,13 @@ func (r *Runner) Start(ctx context.Context, modules []Module) error {
 	if err := check(modules); err != nil {
 		return err
 	}
-	loopCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	loopCtx, cancel := context.WithCancel(db.WithTurn(context.WithoutCancel(ctx), db.TurnJob))
 	r.cancel = cancel
 	loop := func(j jobs.Periodic) {
 		r.running = append(r.running, j)
 		r.loops.Go(func() { j.Loop(loopCtx, r.cfg.Clock, r.cfg.Logger) })
 	}
-	loop(refreshCaches(modules))
+	follow(loopCtx, modules, r.cfg.Clock, r.cfg.Logger, func(fn func()) { r.loops.Go(fn) })
 	for _, m := range modules {
 		for _, s := range m.Services {
 			if err := s.start(ctx); err != nil {
@@ -121,22 +120,6 @@ func (s *Service) start(ctx context.Context) error {
 	return s.Start(ctx)
 }
 
-// refreshCaches returns the job that compares the modules' caches with the database.
-func refreshCaches(modules []Module) jobs.Periodic {
-	return jobs.Periodic{Name: "refresh-caches", Failure: "cannot compare cached data with the database",
-		Run: jobs.Every(refreshInterval, func(ctx context.Context) error {
-			var err error
-			for _, m := range modules {
-				for _, c := range m.Caches {
-					if e := c.Refresh(ctx); e != nil {
-						err = errors.Join(err, fmt.Errorf("%s: %w", c.Name, e))
-					}
-				}
-			}
-			return err
-		})}
-}
-
 // check refuses modules, services and jobs that have no name, or the name of another.
 func check(modules []Module) error {
 	seen := map[string]bool{}
@@ -160,6 +143,9 @@ func check(modules []Module) error {
 		}
 		for _, c := range m.Caches {
 			once("cache", c.Name)
+			if c.Refresh == nil || c.Drop == nil {
+				err = errors.Join(err, fmt.Errorf("the cache %q cannot be refreshed or dropped", c.Name))
+			}
 		}
 	}
 	return err

@@ -14,7 +14,6 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/module"
-	"sallyport/internal/platform/testkit/await"
 )
 
 // diary notes what happened, in order.
@@ -173,32 +172,6 @@ func TestFailures(t *testing.T) {
 	require.NotContains(t, log, "waits")
 }
 
-// All caches are compared each second; one that fails keeps no other from it, and is named in the log.
-func TestCaches(t *testing.T) {
-	t.Parallel()
-	w, seen := newWorld(), make(chan string, 2)
-	cache := func(name string, err error) module.Cache {
-		return module.Cache{Name: name, Refresh: func(context.Context) error {
-			seen <- name
-			return err
-		}}
-	}
-	require.NoError(t, w.Start(t.Context(), []module.Module{
-		{Name: "a", Caches: []module.Cache{cache("tariffs", errors.New("unreachable"))}},
-		{Name: "b", Caches: []module.Cache{cache("routes", nil)}},
-	}))
-	for range 2 {
-		require.Equal(t, "tariffs", <-seen)
-		require.Equal(t, "routes", <-seen)
-		await.Condition(t, "the next round", func() bool { return w.clock.Timers() == 1 })
-		w.clock.Advance(time.Second)
-	}
-	require.Equal(t, "tariffs", <-seen)
-	require.NoError(t, w.Stop(t.Context()))
-	require.Contains(t, w.log.String(), `msg="cannot compare cached data with the database" job=refresh-caches `+
-		`error="tariffs: unreachable"`)
-}
-
 // A module, a service, a job or a cache without a name, or with that of another, is refused before anything starts.
 func TestNames(t *testing.T) {
 	t.Parallel()
@@ -209,7 +182,7 @@ func TestNames(t *testing.T) {
 			Caches: []module.Cache{{Name: "twin"}}},
 	})
 	require.EqualError(t, err, "two modules are named \"a\"\ntwo services are named \"twin\"\n"+
-		"two jobs are named \"twin\"\na job has no name")
+		"two jobs are named \"twin\"\na job has no name\nthe cache \"twin\" cannot be refreshed or dropped")
 	require.Empty(t, d.read())
 	require.NoError(t, w.Stop(t.Context()))
 }

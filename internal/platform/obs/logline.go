@@ -20,13 +20,18 @@ func NewLogger(w io.Writer, format, level string) *slog.Logger {
 	}
 	opts := &slog.HandlerOptions{Level: l}
 	out := w
-	if buffered, ok := w.(*Writer); ok {
-		out = buffered.out
+	gathered, ok := w.(*Writer)
+	if ok {
+		out = gathered.out
 	}
-	if format == "text" || format == "auto" && isTerminal(out) {
+	switch {
+	case format == "text" || format == "auto" && isTerminal(out):
 		return slog.New(slog.NewTextHandler(w, opts))
+	case gathered != nil:
+		return slog.New(newJSONHandler(gathered, opts))
+	default:
+		return slog.New(slog.NewJSONHandler(w, opts))
 	}
-	return slog.New(slog.NewJSONHandler(w, opts))
 }
 
 func isTerminal(w io.Writer) bool {
@@ -39,6 +44,8 @@ type Line struct {
 	mu    sync.Mutex
 	attrs []slog.Attr
 	err   error
+	// first holds the attributes of nearly every line.
+	first [4]slog.Attr
 }
 
 // Add records attributes for the line.
@@ -48,6 +55,9 @@ func (l *Line) Add(attrs ...slog.Attr) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.attrs == nil {
+		l.attrs = l.first[:0]
+	}
 	l.attrs = append(l.attrs, attrs...)
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -72,4 +73,26 @@ func TestLineGathers(t *testing.T) {
 	require.Same(t, e, obs.LineFrom(ctx))
 	_, err := e.Take()
 	require.ErrorIs(t, err, io.EOF)
+}
+
+// A line of a request or attempt is the one that the logger itself would write, at the levels that the logger writes.
+func TestWriteLineIsTheLoggersLine(t *testing.T) {
+	t.Parallel()
+	var direct, through bytes.Buffer
+	withoutTime := func(out io.Writer) *slog.Logger {
+		return slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey && a.Value.Kind() == slog.KindTime && !a.Value.Time().IsZero() {
+				return slog.String(a.Key, "set")
+			}
+			return a
+		}})).With("node", "a")
+	}
+	for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelError} {
+		attrs := []slog.Attr{slog.String("a", "x"), slog.Int("b", 1), slog.Bool("c", true), slog.Int("d", 2),
+			slog.Int("e", 3), slog.Float64("f", 0.5)}
+		withoutTime(&through).LogAttrs(t.Context(), level, "request", attrs...)
+		obs.WriteLine(t.Context(), withoutTime(&direct), level, "request", attrs...)
+	}
+	require.Equal(t, 2, strings.Count(direct.String(), "\n"))
+	require.Equal(t, through.String(), direct.String())
 }

@@ -76,6 +76,14 @@ func (r Request) Compare() string {
 	return "<"
 }
 
+// CompareThrough returns the SQL operator that compares a row's key with the last key of a part of the list.
+func (r Request) CompareThrough() string {
+	if r.Ascending {
+		return "<="
+	}
+	return ">="
+}
+
 // Direction returns the direction of ORDER BY.
 func (r Request) Direction() string {
 	if r.Ascending {
@@ -93,13 +101,18 @@ type Headers struct {
 }
 
 // Cut trims rows that were read with Fetch to most rows, the limit of the request or less, and returns the headers of
-// the page. The next page has the same limit.
-func Cut[T any](r Request, rows []T, most int, key func(row *T) string, request *url.URL) ([]T, Headers) {
-	if len(rows) <= most {
+// the page. The next page has the same limit. If the list was not read to its end although there are fewer rows, place
+// is the key up to which it was read; otherwise place is empty.
+func Cut[T any](r Request, rows []T, most int, place string, key func(row *T) string,
+	request *url.URL) ([]T, Headers) {
+	if len(rows) > most {
+		rows = rows[:most]
+		place = key(&rows[len(rows)-1])
+	}
+	if place == "" {
 		return rows, Headers{}
 	}
-	rows = rows[:most]
-	cursor := encode(key(&rows[len(rows)-1]), r.scope)
+	cursor := encode(place, r.scope)
 	next := request.Query()
 	next.Set("cursor", cursor)
 	next.Set("limit", strconv.Itoa(r.Limit))

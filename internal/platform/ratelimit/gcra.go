@@ -17,6 +17,11 @@ const (
 // Off reports whether the limit allows everything.
 func (l Limit) Off() bool { return l.PerSecond <= 0 }
 
+// share returns the part of the limit that one of so many nodes applies alone.
+func (l Limit) share(nodes int64) Limit {
+	return Limit{PerSecond: max(1, l.PerSecond/nodes), Burst: max(1, l.Burst/nodes)}
+}
+
 // step is the time in nanoseconds after which one more request may pass: the emission interval T.
 func (l Limit) step() int64 { return int64(time.Second) / l.PerSecond }
 

@@ -121,7 +121,7 @@ func (l *leases) take(ctx context.Context, s *state, limit Limit) Decision {
 // decideAlone decides without the other nodes, by an equal share of the limit. The next lease request charges the
 // requests that pass.
 func (s *state) decideAlone(l Limit, nodes, now int64) Decision {
-	share := Limit{PerSecond: max(1, l.PerSecond/nodes), Burst: max(1, l.Burst/nodes)}
+	share := l.share(nodes)
 	allowed := s.share.take(share, now, 1) == 1
 	if allowed {
 		s.debt++

@@ -151,6 +151,32 @@ func (l *Limiter) Take(ctx context.Context, b Bucket, limit Limit) Decision {
 	return d
 }
 
+// Exhausted returns how long no request of the bucket may pass, as far as this node knows; 0 if one may pass now. It
+// counts nothing and does not wait. It is for work that comes before it is known where a request counts.
+func (l *Limiter) Exhausted(b Bucket, limit Limit) time.Duration {
+	sh := &l.byKind[b.Kind][maphash.String(l.seed, b.ID)%shards]
+	sh.mu.Lock()
+	s, ok := sh.buckets.Peek(b.ID)
+	sh.mu.Unlock()
+	if !ok || limit.Off() {
+		return 0
+	}
+	now := l.opts.Clock.Now().UnixNano()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case l.leases == nil:
+		return s.tat.wait(limit, now)
+	case now < l.leases.downUntil.Load():
+		part := limit.share(l.leases.nodes.Load())
+		return s.share.wait(part, now)
+	case s.have == 0 && now < s.emptyUntil:
+		return time.Duration(s.emptyUntil - now)
+	default:
+		return 0
+	}
+}
+
 func (l *Limiter) state(b Bucket) *state {
 	sh := &l.byKind[b.Kind][maphash.String(l.seed, b.ID)%shards]
 	sh.mu.Lock()

@@ -35,6 +35,7 @@ func Each(t *testing.T, fn func(t *testing.T, s Store)) {
 		d, err := db.Open(t.Context(), databaseURL, dir)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, d.Close()) })
+		db.Guard(d)
 		fn(t, Store{DB: d, URL: databaseURL, Dir: dir})
 	})
 }

@@ -234,3 +234,14 @@ func TestConcurrentCreates(t *testing.T) {
 		require.Equal(t, 1, created)
 	})
 }
+
+// Paths that strangers make up take no connection from the gateway's own work, and are looked up without one of its.
+func TestUnknownPathsTakeNoReservedConnection(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		defer testkit.Occupy(t, store.DB.Reserved())()
+		_, err := w.svc.Lookup(t.Context(), "unknown")
+		require.True(t, apperr.Is(err, apperr.CodeNotFound), "%v", err)
+	})
+}

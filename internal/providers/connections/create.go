@@ -39,11 +39,13 @@ func (s *Service) Create(ctx context.Context, actor access.Principal,
 	if invalid != nil && (!updating || !identified) {
 		return Connection{}, false, invalid
 	}
-	err = s.change(ctx, func(tx *sql.Tx) error {
+	var uuid string
+	err = s.change(ctx, &uuid, func(tx *sql.Tx) error {
 		for {
 			if updating {
 				current, err := lock(ctx, tx, actor.Environment, key, fresh.ConnectionID)
 				if err == nil {
+					uuid = current.UUID
 					if err := s.environments.RequireLive(ctx, tx, actor.Environment); err != nil {
 						return err
 					}

@@ -116,7 +116,7 @@ func (e edit) record(ctx context.Context, c *Connection, action string, after, d
 			}
 		}
 	}
-	return db.Bump(ctx, e.tx, Collection)
+	return db.Bump(ctx, e.tx, Collection, c.UUID)
 }
 
 // state returns the connection as the audit trail shows it, with its secrets by their ids. The caller's own metadata is

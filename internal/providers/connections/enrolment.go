@@ -190,7 +190,7 @@ func (s *Service) Capture(ctx context.Context, in *Inbound, captured *verificati
 		}
 	}
 	c := &in.Connection
-	return s.change(ctx, func(tx *sql.Tx) error {
+	return s.change(ctx, &c.UUID, func(tx *sql.Tx) error {
 		current, err := lock(ctx, tx, c.Environment, c.ProviderConfigKey, c.ConnectionID)
 		if err != nil {
 			return err

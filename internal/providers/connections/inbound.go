@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"sync"
 	"time"
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/providers/registry"
 	"sallyport/internal/providers/verification"
@@ -42,22 +44,126 @@ func (s *Service) Lookup(ctx context.Context, segment string) (*Inbound, error) 
 	if byAlias && !validName(segment) {
 		return nil, notFound()
 	}
-	return s.inbound.Get(ctx, segment, func(ctx context.Context) (*Inbound, int64, error) {
-		return s.loader.load(ctx, segment, byAlias)
-	})
+	uuid, known := s.named.get(segment)
+	if known {
+		if in, err := s.snapshot(ctx, segment, uuid); in != nil || err != nil {
+			return in, err
+		}
+		s.named.forget(segment)
+	}
+	uuid, err := findNamed(ctx, s.loader.paths, segment, byAlias)
+	if err != nil {
+		return nil, err
+	}
+	in, err := s.snapshot(ctx, segment, uuid)
+	if in == nil && err == nil {
+		// Another process has changed the connection since the snapshot.
+		s.inbound.Drop(uuid)
+		in, err = s.snapshot(ctx, segment, uuid)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case in == nil:
+		return nil, notFound()
+	default:
+		s.named.set(segment, uuid)
+		return in, nil
+	}
 }
 
-// maxCached bounds the cache of Lookup. It keeps only segments that name a connection, so strangers cannot fill it: an
+// Knows reports whether the segment has named a connection, as far as this process remembers, and whether it has the
+// form of an alias. It reads only memory, so that a limit can look at it before Lookup.
+func (s *Service) Knows(segment string) (known, byAlias bool) {
+	_, known = s.named.get(segment)
+	return known, !id.Is(id.PrefixPathToken, segment)
+}
+
+// snapshot returns the connection of the UUID if the segment names it, and otherwise nil.
+func (s *Service) snapshot(ctx context.Context, segment, uuid string) (*Inbound, error) {
+	v, err := s.inbound.Get(ctx, uuid, func(ctx context.Context) (variants, int64, error) {
+		in, version, err := s.loader.load(ctx, uuid)
+		if err != nil {
+			return variants{}, 0, err
+		}
+		byAlias := *in
+		byAlias.ByAlias = true
+		return variants{in, &byAlias}, version, nil
+	})
+	switch alias := v.byAlias; {
+	case apperr.Is(err, apperr.CodeNotFound):
+		return nil, nil //nolint:nilnil // a connection that is gone is named by nothing
+	case err != nil:
+		return nil, err
+	case alias.Connection.Alias != nil && *alias.Connection.Alias == segment:
+		return alias, nil
+	case v.byToken.Connection.PathToken == segment:
+		return v.byToken, nil
+	default:
+		return nil, nil //nolint:nilnil // it has another token and another alias
+	}
+}
+
+// variants are the snapshots of a connection, by the part of the path that names it.
+type variants struct{ byToken, byAlias *Inbound }
+
+// maxCached bounds the caches of Lookup. They keep only what names a connection, so strangers cannot fill them: an
 // unknown segment costs one read by an index each time.
 const maxCached = 20_000
 
-// Refresh empties the cache of Lookup if another process has changed a connection. A worker calls it each second.
+// named remembers which connections path segments name. It may be outdated and is never cleared: Lookup compares what
+// it says with the connection. So no change has to find the segments that it concerns.
+type named struct {
+	mu    sync.RWMutex
+	uuids map[string]string
+}
+
+func (n *named) get(segment string) (uuid string, known bool) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	uuid, known = n.uuids[segment]
+	return uuid, known
+}
+
+func (n *named) set(segment, uuid string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.uuids == nil {
+		n.uuids = map[string]string{}
+	}
+	for victim := range n.uuids { // map order is random enough to choose by
+		if len(n.uuids) < maxCached {
+			break
+		}
+		delete(n.uuids, victim)
+	}
+	n.uuids[segment] = uuid
+}
+
+func (n *named) forget(segment string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.uuids, segment)
+}
+
+// Refresh drops the snapshots of connections that another process has changed. If it is not known which these are, it
+// drops all that were read at another version. A worker calls it each second.
 func (s *Service) Refresh(ctx context.Context) error {
-	versions, err := s.db.Versions(ctx)
+	s.refreshing.Lock()
+	defer s.refreshing.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, db.ChangesTimeout)
+	defer cancel()
+	changes, err := s.db.Changes(ctx, Collection, s.seen)
 	if err != nil {
 		return fmt.Errorf("refresh connections: %w", err)
 	}
-	s.inbound.DropOthers(versions[Collection])
+	if !changes.Known {
+		s.inbound.DropOthers(changes.Version)
+	}
+	for _, uuid := range changes.Keys {
+		s.inbound.Drop(uuid)
+	}
+	s.seen = changes.Version
 	return nil
 }
 

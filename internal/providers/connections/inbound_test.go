@@ -2,7 +2,6 @@ package connections_test
 
 import (
 	"context"
-	"database/sql"
 	"strings"
 	"sync"
 	"testing"
@@ -11,7 +10,6 @@ import (
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
-	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/platform/patch"
@@ -85,22 +83,6 @@ func TestLookupSeesEveryChange(t *testing.T) {
 	})
 }
 
-// counted counts the statements that ask for rows.
-type counted struct {
-	db.Querier
-	queries int
-}
-
-func (c *counted) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	c.queries++
-	return c.Querier.QueryContext(ctx, query, args...)
-}
-
-func (c *counted) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	c.queries++
-	return c.Querier.QueryRowContext(ctx, query, args...)
-}
-
 // Anyone can send webhooks to paths that do not exist: each costs at most one statement, and none where the segment
 // cannot be a token or an alias. The first webhook of a connection also reads its secrets, and the next reads nothing.
 func TestLookupStatements(t *testing.T) {
@@ -109,8 +91,9 @@ func TestLookupStatements(t *testing.T) {
 		t.Helper()
 		w := newWorld(t, s)
 		c := w.create(t, w.a, github("acme"))
-		reads := &counted{Querier: s.DB.Read()}
+		reads := &testkit.CountedQuerier{Querier: s.DB.Read()}
 		w.svc.ReadFrom(reads)
+		const changed = "the connection changes"
 		for _, step := range []struct {
 			segment string
 			queries int
@@ -119,13 +102,24 @@ func TestLookupStatements(t *testing.T) {
 			{"no-such-alias", 1},
 			{"no-such-alias", 1},
 			{"not an alias", 0},
-			{c.PathToken, 2},
+			{c.PathToken, 3},
 			{c.PathToken, 0},
+			{"acme", 1},
+			{"acme", 0},
+			{changed, 0},
+			{c.PathToken, 2},
+			{"acme", 0},
 		} {
-			reads.queries = 0
+			if step.segment == changed {
+				_, err := w.svc.Update(t.Context(), w.a, "github", "acme", connections.Change{MaxBodyBytes: ptr(int64(1))})
+				require.NoError(t, err)
+				continue
+			}
+			reads.Queries = 0
 			_, err := w.svc.Lookup(t.Context(), step.segment)
-			require.Equal(t, step.segment != c.PathToken, apperr.Is(err, apperr.CodeNotFound), "%s: %v", step.segment, err)
-			require.Equal(t, step.queries, reads.queries, step.segment)
+			require.Equal(t, step.segment != c.PathToken && step.segment != "acme", apperr.Is(err, apperr.CodeNotFound),
+				"%s: %v", step.segment, err)
+			require.Equal(t, step.queries, reads.Queries, step.segment)
 		}
 	})
 }
@@ -195,10 +189,6 @@ func TestRefreshSeesOtherProcesses(t *testing.T) {
 				_, err := w.svc.SetStatus(t.Context(), w.a, "github", "acme", connections.Active)
 				return err
 			},
-			func() error {
-				_, _, err := w.svc.Create(t.Context(), w.a, github("second"))
-				return err
-			},
 		}
 		for _, change := range changes {
 			require.NoError(t, change())
@@ -208,6 +198,11 @@ func TestRefreshSeesOtherProcesses(t *testing.T) {
 			require.NotSame(t, before, after)
 			before = after
 		}
+		w.create(t, w.a, github("second"))
+		require.NoError(t, other.Refresh(t.Context()))
+		same, err = other.Lookup(t.Context(), c.PathToken)
+		require.NoError(t, err)
+		require.Same(t, before, same, "the change of another connection is none of this one")
 		require.NoError(t, w.svc.Delete(t.Context(), w.a, "github", "acme"))
 		require.NoError(t, other.Refresh(t.Context()))
 		_, err = other.Lookup(t.Context(), c.PathToken)

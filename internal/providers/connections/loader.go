@@ -15,7 +15,10 @@ import (
 // loader makes the snapshots that Lookup returns: it reads a connection and binds the definition of its provider to its
 // settings and secrets.
 type loader struct {
-	read      db.Querier
+	read db.Querier
+	// paths is what finds the connection of a path, which any stranger can ask for: it must not take the connections of
+	// workers.
+	paths     db.Querier
 	providers Providers
 	secrets   secretStore
 	keyring   *verification.Keyring
@@ -24,10 +27,10 @@ type loader struct {
 	refusing *verification.Verifier
 }
 
-// load reads the connection of a path segment and prepares its verification. The result is at least as new as the
-// version of the collection that load returns.
-func (l *loader) load(ctx context.Context, segment string, byAlias bool) (*Inbound, int64, error) {
-	c, err := findInbound(ctx, l.read, segment, byAlias)
+// load reads a connection and prepares its verification. The result is at least as new as the version of the collection
+// that load returns.
+func (l *loader) load(ctx context.Context, uuid string) (*Inbound, int64, error) {
+	c, err := findInbound(ctx, l.read, uuid)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -42,8 +45,7 @@ func (l *loader) load(ctx context.Context, segment string, byAlias bool) (*Inbou
 		return nil, 0, err
 	}
 	v, provider, misfit := l.verifier(ctx, &c.Connection, provider, secrets)
-	in := &Inbound{Connection: c.Connection, Verifier: v, Provider: provider, ByAlias: byAlias, Unusable: misfit != nil,
-		Misfit: misfit}
+	in := &Inbound{Connection: c.Connection, Verifier: v, Provider: provider, Unusable: misfit != nil, Misfit: misfit}
 	for _, network := range c.Webhook.SourceCIDRs {
 		p, err := clientaddr.ParseNetwork(network)
 		if err != nil {
@@ -69,6 +71,7 @@ func (l *loader) bind(c *Connection, p *registry.Provider,
 	}
 	settings := c.Webhook.settings(secrets)
 	settings.Keyring = l.keyring
+	settings.KeyOwner = verification.KeyOwner{Environment: string(c.Environment), Connection: c.UUID}
 	return p.Webhooks.Bind(settings)
 }
 

@@ -25,7 +25,7 @@ func (s *Service) Module() module.Module {
 			{Name: "webhook_enrolments"},
 		},
 		Sealed:   SealedColumns(),
-		Caches:   []module.Cache{{Name: "connections", Refresh: s.Refresh}},
+		Caches:   []module.Cache{{Name: "connections", Refresh: s.Refresh, Drop: s.inbound.DropAll}},
 		Contents: []module.Content{{Name: "connections", Held: holdsConnections}},
 		Jobs: []jobs.Periodic{{Name: "store-secret-matches", Run: jobs.Every(matchInterval, s.StoreMatches),
 			Last: s.StoreMatches, Failure: "cannot store the last matches of webhook secrets"}},

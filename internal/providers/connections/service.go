@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"sallyport/internal/platform/access"
@@ -57,8 +58,13 @@ type Service struct {
 	secrets      secretStore
 	enrolments   enrolmentStore
 
-	loader   loader
-	inbound  cache.Cache[string, *Inbound]
+	loader loader
+	named  named
+	// inbound holds the snapshots by the UUID of the connection.
+	inbound    cache.Cache[string, variants]
+	refreshing sync.Mutex
+	// seen is the version of the stored connections at the last Refresh that succeeded; negative before the first.
+	seen     int64
 	matches  matches
 	onDelete []DeleteHook
 	onChange []ChangeHook
@@ -73,9 +79,9 @@ func New(cfg Config) (*Service, error) {
 	secrets := secretStore{cfg.Box}
 	return &Service{
 		db: cfg.DB, clock: cfg.Clock, providers: cfg.Providers, environments: cfg.Environments, secrets: secrets,
-		enrolments: enrolmentStore{cfg.Box}, inbound: cache.Cache[string, *Inbound]{Max: maxCached},
-		loader: loader{read: cfg.DB.Read(), providers: cfg.Providers, secrets: secrets, keyring: cfg.Keyring, log: cfg.Logger,
-			refusing: refusing},
+		enrolments: enrolmentStore{cfg.Box}, inbound: cache.Cache[string, variants]{Max: maxCached}, seen: -1,
+		loader: loader{read: cfg.DB.Reserved(), paths: cfg.DB.Read(), providers: cfg.Providers, secrets: secrets,
+			keyring: cfg.Keyring, log: cfg.Logger, refusing: refusing},
 		onDelete: cfg.OnDelete, onChange: cfg.OnChange,
 	}, nil
 }
@@ -205,11 +211,13 @@ func (s *Service) editLocked(ctx context.Context, actor access.Principal, key, c
 	if !possible(key, connectionID) || !actor.View().Connections.Contains(connectionID) {
 		return Connection{}, notFound()
 	}
-	err = s.change(ctx, func(tx *sql.Tx) error {
+	var uuid string
+	err = s.change(ctx, &uuid, func(tx *sql.Tx) error {
 		current, err := lock(ctx, tx, actor.Environment, key, connectionID)
 		if err != nil {
 			return err
 		}
+		uuid = current.UUID
 		e, err := s.edit(ctx, tx, actor, &current, now)
 		if err != nil {
 			return err
@@ -223,10 +231,10 @@ func (s *Service) editLocked(ctx context.Context, actor access.Principal, key, c
 	return c, nil
 }
 
-// change runs a transaction and empties the cache even if the transaction failed: a commit whose result was lost may
-// have taken effect.
-func (s *Service) change(ctx context.Context, fn func(*sql.Tx) error) error {
-	defer s.inbound.DropAll()
+// change runs a transaction about one connection, whose UUID fn sets, and drops its snapshot even if the transaction
+// failed: a commit whose result was lost may have taken effect.
+func (s *Service) change(ctx context.Context, uuid *string, fn func(*sql.Tx) error) error {
+	defer func() { s.inbound.Drop(*uuid) }()
 	return s.db.Tx(ctx, fn)
 }
 

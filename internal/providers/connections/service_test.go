@@ -306,7 +306,7 @@ func TestList(t *testing.T) {
 				require.NoError(t, err)
 				rows, err := w.svc.List(t.Context(), access.Whole(w.a.Environment), f, r)
 				require.NoError(t, err)
-				rows, headers := page.Cut(r, rows, r.Limit, func(c *connections.Connection) string { return c.UUID },
+				rows, headers := page.Cut(r, rows, r.Limit, "", func(c *connections.Connection) string { return c.UUID },
 					&url.URL{Path: "/"})
 				for _, c := range rows {
 					all = append(all, c.ConnectionID)

@@ -3,6 +3,7 @@ package connections
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 
 	"sallyport/internal/platform/access"
@@ -87,15 +88,27 @@ func versionedColumns(c *versioned) db.Columns {
 	return append(columns(&c.Connection), db.VersionColumn(Collection, &c.version))
 }
 
-// findInbound finds the connection of a path segment in one statement, because anyone can send unknown segments.
-func findInbound(ctx context.Context, q querier, segment string, byAlias bool) (versioned, error) {
-	w := new(db.Where)
+// findInbound reads a connection of any environment.
+func findInbound(ctx context.Context, q querier, uuid string) (versioned, error) {
+	return readAs(ctx, q, versionedColumns, new(db.Where).And("uuid = ?", uuid))
+}
+
+// findNamed returns the UUID of the connection that a path segment names, or not_found. It is one statement, because
+// anyone can send unknown segments.
+func findNamed(ctx context.Context, q querier, segment string, byAlias bool) (uuid string, err error) {
+	query := "SELECT uuid FROM connections WHERE path_token = $1"
 	if byAlias {
-		w.And("uuid = (SELECT w.connection_uuid FROM webhook_aliases w WHERE w.alias = ?)", segment)
-	} else {
-		w.And("path_token = ?", segment)
+		query = "SELECT connection_uuid FROM webhook_aliases WHERE alias = $1 AND connection_uuid IS NOT NULL"
 	}
-	return readAs(ctx, q, versionedColumns, w)
+	err = q.QueryRowContext(ctx, query, segment).Scan(&uuid)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return "", notFound()
+	case err != nil:
+		return "", fmt.Errorf("find the connection of a path: %w", err)
+	default:
+		return uuid, nil
+	}
 }
 
 // lock finds the connection and keeps other changes to it waiting until the transaction ends. Both engines lock a row

@@ -178,7 +178,7 @@ func (p *proof) publicKeys(ctx context.Context, s *workspace, keyID string) ([]f
 	if keyID == "" && p.source.single {
 		return nil, reject(ReasonSignatureMalformed, "The token does not name its key.")
 	}
-	keys, err := p.keyring.find(ctx, now, p.source, keyID)
+	keys, err := p.keyring.find(ctx, now, p.source, p.keyOwner, keyID)
 	switch {
 	case errors.Is(err, errKeyUnknown):
 		return nil, reject(ReasonSignatureMismatch, "The webhook names a key that the provider does not publish.")

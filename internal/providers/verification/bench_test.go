@@ -1,6 +1,7 @@
 package verification_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -48,5 +49,19 @@ func BenchmarkDescribe(b *testing.B) {
 		if v.Describe(r).ID == "" {
 			b.Fatal("no id")
 		}
+	}
+}
+
+func BenchmarkIsJSON(b *testing.B) {
+	text := []byte(kilobyte())
+	for name, valid := range map[string]func([]byte) bool{"own": verification.IsJSON, "encoding": json.Valid} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				if !valid(text) {
+					b.Fatal("not valid")
+				}
+			}
+		})
 	}
 }

@@ -93,6 +93,8 @@ type Settings struct {
 	// Keyring provides the keys that providers publish. Without one, webhooks that need them are rejected with
 	// ReasonKeysUnavailable.
 	Keyring *Keyring
+	// KeyOwner is the connection whose share of the fetches of keys its webhooks use.
+	KeyOwner KeyOwner
 	// AcceptUnverified states that the connection accepts webhooks whose sender nothing proves. Only the scheme none needs
 	// it.
 	AcceptUnverified bool
@@ -137,7 +139,7 @@ func (e *Engine) Prepare(params map[string]string, secrets []Secret) (*Verifier,
 func (p *plan) bindSettings(s Settings) problems {
 	fs := bindKeys(p.proofs, s.Secrets)
 	for _, proof := range p.proofs {
-		proof.urlBase, proof.keyring = s.URLBase, s.Keyring
+		proof.urlBase, proof.keyring, proof.keyOwner = s.URLBase, s.Keyring, s.KeyOwner
 		if proof.bindSource != nil {
 			newest := ""
 			if n := len(proof.keys); n > 0 {

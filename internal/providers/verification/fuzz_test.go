@@ -39,7 +39,7 @@ func checkAnswer(t *testing.T, v *verification.Verifier, r *verification.Request
 	response, refusal := v.Handshake(t.Context(), r)
 	if response != nil && (refusal != nil || len(response.Body) > 1024 || response.Status < 200 || response.Status > 204 ||
 		response.Header.Get("X-Content-Type-Options") != "nosniff") {
-		t.Fatalf("answered %+v with %v", response, refusal)
+		t.Fatalf("responded %+v with %v", response, refusal)
 	}
 }
 

@@ -22,8 +22,8 @@ const (
 	refreshGap = time.Minute
 	// retryGap is how long after a failure they are not.
 	retryGap = 10 * time.Second
-	// maxSingleFetches limits, for each refreshGap, the fetches of sources that return one key at a time, because the
-	// sender of a webhook chooses the names of keys.
+	// maxSingleFetches limits, for each connection and refreshGap, the fetches from a source that returns one key at a
+	// time, because the sender of a webhook chooses the names of keys.
 	maxSingleFetches = 10
 )
 
@@ -43,18 +43,20 @@ type KeyFetcher interface {
 }
 
 // Keyring caches the keys that providers publish, for all connections together. Keys are fetched when a webhook needs
-// them, one fetch at a time for each source. They are fetched again when they are older than the declaration allows, or
-// when a webhook names an unknown key. Old keys stay valid while the provider cannot be reached. It is safe for
-// concurrent use.
+// them, one fetch at a time for each source, or for each key of a source that returns one at a time. They are fetched
+// again when they are older than the declaration allows, or when a webhook names an unknown key. Old keys stay valid
+// while the provider cannot be reached. Anyone can name unknown keys to a connection, so the connections and
+// environments have shares of the fetches. It is safe for concurrent use.
 type Keyring struct {
 	fetcher KeyFetcher
 	mu      sync.Mutex
 	sources map[string]*sourceKeys
+	flights keyFlights
 }
 
 // NewKeyring returns an empty Keyring.
 func NewKeyring(f KeyFetcher) *Keyring {
-	return &Keyring{fetcher: f, sources: map[string]*sourceKeys{}}
+	return &Keyring{fetcher: f, sources: map[string]*sourceKeys{}, flights: newKeyFlights()}
 }
 
 // fetchedKey is a key with what its publisher says of it.
@@ -81,12 +83,20 @@ type keySource struct {
 // sourceKeys are the keys of one source.
 type sourceKeys struct {
 	keys []fetchedKey
-	// flight is closed when the fetch in progress has ended; nil if there is none.
-	flight    chan struct{}
+	// flights holds, for each fetch in progress, a channel that is closed when it has ended: by the id of the key, which
+	// is empty for a source of all keys.
+	flights   map[string]chan struct{}
 	attempted time.Time
 	failed    bool
 	ok        bool // fetched once at least
-	single    int  // fetches since attempted, of a source of single keys
+	// asked counts the fetches for each connection.
+	asked map[KeyOwner]fetches
+}
+
+// fetches counts those since a time.
+type fetches struct {
+	since time.Time
+	n     int
 }
 
 var (
@@ -96,22 +106,26 @@ var (
 	errKeysUnavailable = errors.New("the provider's keys cannot be fetched")
 )
 
-// find returns the keys of a source that have an id, or all of them without one.
-func (k *Keyring) find(ctx context.Context, now time.Time, src *keySource, keyID string) ([]fetchedKey, error) {
+// find returns the keys of a source that have an id, or all of them without one, for a webhook of a connection.
+func (k *Keyring) find(ctx context.Context, now time.Time, src *keySource, owner KeyOwner,
+	keyID string) ([]fetchedKey, error) {
 	if k == nil {
 		return nil, errKeysUnavailable
+	}
+	flightID := ""
+	if src.single {
+		flightID = keyID
 	}
 	for fetched := false; ; {
 		k.mu.Lock()
 		entry := k.entry(src.id)
 		found, fresh := entry.lookup(src, keyID, now)
-		flight := entry.flight
+		flight := entry.flights[flightID]
 		wait := flight != nil && !fetched
-		if flight == nil && !fresh && !fetched && entry.mayFetch(src, now) {
-			flight, wait, fetched = k.fetch(ctx, now, src, entry, keyID), true, true
+		if flight == nil && !fresh && !fetched && entry.mayFetch(src, owner, now) && k.flights.begin(owner) {
+			flight, wait = k.fetch(ctx, now, src, entry, owner, keyID, flightID), true
 		}
-		// A fetch that another webhook started brings all keys, or one that may not be ours.
-		fetched = fetched || wait && !src.single
+		fetched = fetched || wait
 		// A source of single keys that was not asked for this one says nothing of it, and strangers can see to that by asking
 		// for others.
 		known := entry.ok && !entry.failed && !src.single
@@ -141,13 +155,13 @@ func (k *Keyring) entry(id string) *sourceKeys {
 	if len(k.sources) >= maxKeySources {
 		oldest := ""
 		for name, e := range k.sources {
-			if e.flight == nil && (oldest == "" || e.attempted.Before(k.sources[oldest].attempted)) {
+			if len(e.flights) == 0 && (oldest == "" || e.attempted.Before(k.sources[oldest].attempted)) {
 				oldest = name
 			}
 		}
 		delete(k.sources, oldest)
 	}
-	e := &sourceKeys{}
+	e := &sourceKeys{flights: map[string]chan struct{}{}, asked: map[KeyOwner]fetches{}}
 	k.sources[id] = e
 	return e
 }
@@ -164,26 +178,43 @@ func (e *sourceKeys) lookup(src *keySource, keyID string, now time.Time) (found 
 	return found, fresh && len(found) > 0
 }
 
-// mayFetch reports whether the source may be asked now.
-func (e *sourceKeys) mayFetch(src *keySource, now time.Time) bool {
-	gap := refreshGap
-	if e.failed && !src.single {
-		gap = retryGap
-	}
-	if e.attempted.IsZero() || now.Sub(e.attempted) >= gap {
-		e.single = 0
+// mayFetch reports whether the source may be asked now for a connection. Unknown keys that strangers name to one
+// connection keep the others from nothing.
+func (e *sourceKeys) mayFetch(src *keySource, owner KeyOwner, now time.Time) bool {
+	own := e.asked[owner]
+	again := now.Sub(own.since) >= refreshGap
+	switch {
+	case e.attempted.IsZero():
 		return true
+	case src.single:
+		return again || own.n < maxSingleFetches
+	default:
+		return now.Sub(e.attempted) >= retryGap && (e.failed || again)
 	}
-	return src.single && e.single < maxSingleFetches
+}
+
+// count counts a fetch for a connection.
+func (e *sourceKeys) count(owner KeyOwner, now time.Time) {
+	e.attempted = now
+	own := e.asked[owner]
+	if now.Sub(own.since) >= refreshGap {
+		for other, f := range e.asked {
+			if now.Sub(f.since) >= refreshGap {
+				delete(e.asked, other)
+			}
+		}
+		own = fetches{since: now}
+	}
+	own.n++
+	e.asked[owner] = own
 }
 
 // fetch starts a fetch, which goes on when the webhook that needs it is gone. The Keyring is locked.
-func (k *Keyring) fetch(ctx context.Context, now time.Time, src *keySource, e *sourceKeys, keyID string) chan struct{} {
+func (k *Keyring) fetch(ctx context.Context, now time.Time, src *keySource, e *sourceKeys, owner KeyOwner, keyID,
+	flightID string) chan struct{} {
 	done := make(chan struct{})
-	e.flight = done
-	if e.single++; e.single == 1 || !src.single {
-		e.attempted = now
-	}
+	e.flights[flightID] = done
+	e.count(owner, now)
 	go func() {
 		defer close(done)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), KeyTimeout)
@@ -191,7 +222,8 @@ func (k *Keyring) fetch(ctx context.Context, now time.Time, src *keySource, e *s
 		keys, err := k.ask(ctx, now, src, keyID)
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		e.flight = nil
+		delete(e.flights, flightID)
+		k.flights.end(owner)
 		if e.failed = err != nil; err == nil {
 			e.ok = true
 			e.keep(src, keyID, keys)

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
 // Pointers resolve as RFC 6901 section 5 lists them, for its own example document.
@@ -71,6 +72,9 @@ func FuzzPointer(f *testing.F) {
 		if ok && !json.Valid(doc) {
 			t.Fatalf("found %q in what is not JSON", raw)
 		}
+		if !deep(doc) && IsJSON(doc) != json.Valid(doc) {
+			t.Fatalf("is JSON: %v, to encoding/json %v", IsJSON(doc), json.Valid(doc))
+		}
 		if value, isText := p.text(doc); isText && !utf8.ValidString(value) {
 			t.Fatalf("text is not UTF-8: %q", value)
 		}
@@ -94,6 +98,32 @@ func FuzzPointer(f *testing.F) {
 		}
 		require.Equal(t, want, got)
 	})
+}
+
+// JSON is the same to the scanner as to encoding/json, and strings of any length and content end where they end.
+func TestIsJSON(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		pieces := rapid.SampledFrom([]string{`"`, `\\`, `\"`, `\u00e9`, `\u12`, "\x00", "\x1f", " ", "!", "#", "[", "]", "{",
+			"}", ":", ",", "a", "xxxxxxxx", "é", "\x7f", "\x80", "\xa2", "\xdc", "\xff", "-1.5e3", "01", "true", "nul", "\n",
+			`"a":`})
+		text := []byte(strings.Join(rapid.SliceOfN(pieces, 0, 12).Draw(t, "pieces"), ""))
+		if rapid.Bool().Draw(t, "in a string") {
+			text = append(append([]byte(`{"k":"`), text...), `"}`...)
+		}
+		require.Equal(t, json.Valid(text), IsJSON(text), "%q", text)
+	})
+	for n := range 40 {
+		for c := range 256 {
+			text := append([]byte(strings.Repeat("\xff", n)), byte(c))
+			text = append(text, strings.Repeat("z", 9)...)
+			want := n
+			if c >= ' ' && c != '"' && c != '\\' {
+				want = len(text)
+			}
+			require.Equal(t, want, plainText(text), "%q", text)
+		}
+	}
 }
 
 // walk resolves reference tokens in a decoded document.

@@ -47,6 +47,7 @@ type proof struct {
 	source     *keySource
 	cert       *certRule
 	keyring    *Keyring
+	keyOwner   KeyOwner
 	bindSource func(secret string)
 	// urlBase replaces the public URL where the provider calls another.
 	urlBase  string

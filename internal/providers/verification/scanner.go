@@ -2,6 +2,8 @@ package verification
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/bits"
 	"strconv"
 	"strings"
 )
@@ -12,6 +14,18 @@ type scanner struct {
 	pos  int
 	// visit, where it is set, is given each value that refs name: of members with the same name all, not only the last.
 	visit func(raw []byte)
+}
+
+// IsJSON reports whether a text is one JSON value (RFC 8259) that nests at most 512 arrays and objects. It accepts what
+// encoding/json does, in a fraction of the time.
+func IsJSON(text []byte) bool {
+	s := scanner{data: text}
+	s.space()
+	if _, ok := s.value(0, nil, false); !ok {
+		return false
+	}
+	s.space()
+	return s.pos == len(s.data)
 }
 
 func (s *scanner) space() {
@@ -169,21 +183,41 @@ func (s *scanner) str() bool {
 	if !s.next('"') {
 		return false
 	}
-	for s.pos < len(s.data) {
+	for {
+		s.pos += plainText(s.data[s.pos:])
+		if s.pos == len(s.data) {
+			return false
+		}
 		c := s.data[s.pos]
 		s.pos++
 		switch {
 		case c == '"':
 			return true
-		case c < ' ':
+		case c != '\\' || !s.escape():
 			return false
-		case c == '\\':
-			if !s.escape() {
-				return false
-			}
 		}
 	}
-	return false
+}
+
+// plainText returns how many bytes of a string come before the first quote, backslash or control character. It looks at
+// eight at a time, because most of a body is text.
+func plainText(text []byte) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	n := 0
+	for ; len(text)-n >= 8; n += 8 {
+		x := binary.LittleEndian.Uint64(text[n:])
+		quote, backslash := x^'"'*ones, x^'\\'*ones
+		// Each term has the top bit of the first such byte set, and of none before it: a borrow only goes to later bytes.
+		if found := ((x-' '*ones)&^x | (quote-ones)&^quote | (backslash-ones)&^backslash) & tops; found != 0 {
+			return n + bits.TrailingZeros64(found)/8
+		}
+	}
+	for ; n < len(text); n++ {
+		if c := text[n]; c == '"' || c == '\\' || c < ' ' {
+			break
+		}
+	}
+	return n
 }
 
 func (s *scanner) escape() bool {

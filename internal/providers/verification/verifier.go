@@ -166,6 +166,14 @@ func (v *Verifier) Ack() *Response { return v.plan.ack }
 // RejectStatus returns the HTTP status code of rejections, 400 to 499.
 func (v *Verifier) RejectStatus() int { return v.plan.reject }
 
+// CarriesSecret reports whether a secret can come with the webhook itself, as a token or a password does, and not only
+// a signature made with it.
+func (v *Verifier) CarriesSecret() bool {
+	return slices.ContainsFunc(v.plan.proofs, func(p *proof) bool {
+		return p.scheme == schemeToken || p.scheme == schemeBasic
+	})
+}
+
 // BodyRepeats reports whether two events may have the same body, so that a known body alone does not make a duplicate.
 func (v *Verifier) BodyRepeats() bool { return v.plan.bodyRepeats }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
@@ -102,11 +103,16 @@ func (s *Store) AttemptsByID(ctx context.Context, env id.Environment,
 	return out, nil
 }
 
-// Attempts returns a page of an event's attempts. It returns none for an event of another environment.
-func (s *Store) Attempts(ctx context.Context, env id.Environment, eventUUID string, p page.Request) ([]Attempt, error) {
-	w := new(db.Where).And("event_uuid = ?", eventUUID).And("environment_id = ?", string(env))
+// Attempts returns a page of an event's attempts for subscriptions that the view shows. It returns none for an event of
+// another environment. It takes turns among the lists of the environment, because it looks also at those that the view
+// does not show.
+func (s *Store) Attempts(ctx context.Context, v access.View, eventUUID string, p page.Request) ([]Attempt, error) {
+	w := new(db.Where).And("event_uuid = ?", eventUUID)
+	w.Numbered(shownWhere(v, "delivery_attempts.", w.Next()))
 	tail := w.Page("id", p)
-	list, err := db.All(ctx, s.db.Read(), attemptColumns, "FROM delivery_attempts", w, tail)
+	list, err := db.Listed(ctx, s.db, string(v.Environment), func(ctx context.Context, q db.Querier) ([]Attempt, error) {
+		return db.All(ctx, q, attemptColumns, "FROM delivery_attempts", w, tail)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list attempts: %w", err)
 	}

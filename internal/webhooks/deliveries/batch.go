@@ -5,8 +5,8 @@ import (
 	"database/sql"
 	"time"
 
+	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
-	"sallyport/internal/platform/id"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/subscriptions"
 )
@@ -17,6 +17,8 @@ type Batch struct {
 	s     *Service
 	now   time.Time
 	plans []*Plan
+	// known is what is known before the transaction begins of the content that it stores.
+	known content
 }
 
 // Plan is one event's part of a batch.
@@ -25,12 +27,16 @@ type Plan struct {
 	payload *events.Payload
 	matched []subscriptions.Matched
 	list    []Delivery
+	// rest is nil if the list holds all deliveries.
+	rest *fanout
 	// stored is set when the transaction in progress inserts the deliveries.
 	stored bool
 }
 
 // NewBatch returns an empty batch. Its deliveries are created at the time given.
-func (s *Service) NewBatch(now time.Time) *Batch { return &Batch{s: s, now: now} }
+func (s *Service) NewBatch(now time.Time) *Batch {
+	return &Batch{s: s, now: now, known: content{since: s.clock.Now(), epoch: s.epochs.now()}}
+}
 
 // Add plans the deliveries of an event that has its UUID. Commit reads the event and its payload.
 func (b *Batch) Add(e *events.Event, p *events.Payload, matched []subscriptions.Matched) *Plan {
@@ -43,9 +49,13 @@ func (b *Batch) Add(e *events.Event, p *events.Payload, matched []subscriptions.
 // inserted, by Insert. Deliveries that write has not inserted are not created. Like every function of a transaction,
 // write can run more than once.
 func (b *Batch) Commit(ctx context.Context, write func(tx *sql.Tx) error) error {
-	claim, until := b.s.newLease(b.now)
+	from := clock.MomentOf(b.s.clock)
+	claim, until := b.s.claimer.newLease(b.s.clock.Now())
 	for _, p := range b.plans {
-		b.planDeliveries(p, claim, until)
+		if err := b.planDeliveries(p, claim, until); err != nil {
+			b.handOver(false, from)
+			return err
+		}
 	}
 	err := b.s.db.Tx(ctx, func(tx *sql.Tx) error {
 		for _, p := range b.plans {
@@ -53,31 +63,36 @@ func (b *Batch) Commit(ctx context.Context, write func(tx *sql.Tx) error) error 
 		}
 		return write(tx)
 	})
-	b.s.doubts.Add(claim, err)
-	b.handOver(err == nil)
+	b.s.claimer.doubts.Add(claim, err)
+	b.handOver(err == nil, from)
 	return err
 }
 
 // planDeliveries creates the deliveries of an event: leased to this process while it has room, pending beyond that, and
-// held if the subscription is disabled.
-func (b *Batch) planDeliveries(p *Plan, claim string, until time.Time) {
-	p.list = make([]Delivery, 0, len(p.matched))
-	for _, m := range p.matched {
-		d := Delivery{Key: Key{EventUUID: p.event.UUID, SubscriptionID: m.ID}, ID: id.NewUUID(),
-			Environment: p.event.Environment, Status: Pending, Generation: 1, Due: b.now, CreatedAt: b.now, UpdatedAt: b.now}
-		switch {
-		case !m.Enabled:
-			d.Status = Held
-		case b.s.dispatcher.reserve(m.ID):
+// held if the subscription is disabled or its breaker open. The rest of many is left to a worker.
+func (b *Batch) planDeliveries(p *Plan, claim string, until time.Time) (err error) {
+	first := b.s.breakers.holding(p.matched)
+	if first, p.rest, err = splitFanout(p.event.Environment, p.event.UUID, first, firstDeliveries, b.now); err != nil {
+		return err
+	}
+	p.list = make([]Delivery, 0, len(first))
+	for _, m := range first {
+		d := newDelivery(p.event.Environment, p.event.UUID, m, b.now)
+		if d.Status == Pending && !b.s.claimer.isUncertain() &&
+			b.s.dispatcher.reserve(d.Environment, m.ID, b.s.backlog.isBehind(m.ID)) {
 			d = d.claimed(claim, until)
 		}
 		p.list = append(p.list, d)
 	}
+	return nil
 }
 
 // Counters returns the counts of the plan's deliveries for its event. Commit's write calls it.
 func (p *Plan) Counters() events.Counters {
 	var c events.Counters
+	if p.rest != nil {
+		c = p.rest.counters
+	}
 	for i := range p.list {
 		switch p.list[i].Status {
 		case Sending:
@@ -91,40 +106,65 @@ func (p *Plan) Counters() events.Counters {
 	return c
 }
 
-// Insert returns the statement that stores the deliveries of the plans, whose events count them. Commit's write calls
+// Insert returns the statements that store the deliveries of the plans, whose events count them. Commit's write calls
 // it.
-func (b *Batch) Insert(plans []*Plan) db.Statement {
+func (b *Batch) Insert(plans []*Plan) []db.Statement {
 	var list []Delivery
+	var rest []*fanout
 	for _, p := range plans {
 		p.stored = true
 		list = append(list, p.list...)
+		if p.rest != nil {
+			rest = append(rest, p.rest)
+		}
 	}
-	return Insert(list)
+	return append([]db.Statement{Insert(list)}, fanoutStatements(rest)...)
 }
 
-// handOver gives the stored leased deliveries to the workers, and frees the places of the others.
-func (b *Batch) handOver(committed bool) {
-	overflow := false
+// handOver gives the stored leased deliveries to the workers, and frees the places of the others. The contents of
+// stored deliveries that are pending are kept for their claim.
+func (b *Batch) handOver(committed bool, leased clock.Moment) {
 	for _, p := range b.plans {
-		var e *events.Event
-		var payload *events.Payload
+		stored := committed && p.stored
+		if stored && p.rest != nil {
+			b.s.fanouts.queue.Wake()
+		}
+		known := content{}
+		if stored {
+			known = b.keep(p)
+		}
 		for _, d := range p.list {
 			switch {
-			case d.Status != Sending:
-				overflow = overflow || d.Status == Pending
-			case !committed || !p.stored:
-				b.s.dispatcher.release(d.SubscriptionID)
-			default:
-				if e == nil {
-					// Copies, so that a waiting delivery does not keep the whole request in memory.
-					event := *p.event
-					e, payload = &event, &events.Payload{Body: p.payload.Body, Encoding: p.payload.Encoding}
-				}
-				b.s.handOver(d, e, payload)
+			case d.Status == Sending && !stored:
+				b.s.claimer.release(d.Environment, d.SubscriptionID)
+			case d.Status == Pending && stored:
+				b.s.claimer.note(d.Environment, d.Due, d.SubscriptionID)
+			case d.Status == Sending:
+				b.s.handOver(d, leased, known)
 			}
 		}
 	}
-	if committed && overflow {
-		b.s.Wake()
+}
+
+// keep returns the content of a stored event, and keeps it for those of its deliveries that wait in the table.
+func (b *Batch) keep(p *Plan) content {
+	waiting, open := 0, false
+	for i := range p.list {
+		status := p.list[i].Status
+		open = open || status == Sending || status == Pending
+		if status == Pending {
+			waiting++
+		}
 	}
+	if !open {
+		return content{}
+	}
+	// Copies, so that a waiting delivery does not keep the whole request in memory.
+	known, event := b.known, *p.event
+	known.event = &event
+	known.payload = &events.Payload{Body: p.payload.Body, Encoding: p.payload.Encoding}
+	if waiting > 0 {
+		b.s.kept.put(known, waiting, b.now)
+	}
+	return known
 }

@@ -12,7 +12,6 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
-	"sallyport/internal/platform/id"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/filters"
 	"sallyport/internal/webhooks/subscriptions"
@@ -43,7 +42,8 @@ const (
 
 // Bulk is a part of a bulk replay: events of one environment, and which of their deliveries to start again.
 type Bulk struct {
-	Environment id.Environment
+	// View shows the events, and the subscriptions to which they may be sent.
+	access.View
 	// Events are in the order of their uuids.
 	Events []events.Event
 	// After is the subscription up to which the first event's deliveries are done; empty if none are.
@@ -119,7 +119,7 @@ func (s *Service) PrepareBulk(ctx context.Context, b Bulk) (*BulkReplay, error) 
 
 // matchEvents finds the events that the subscription To matches.
 func (r *BulkReplay) matchEvents(ctx context.Context) error {
-	sub, err := r.s.subs.Get(ctx, access.Whole(r.Environment), r.To)
+	sub, err := r.s.subs.Get(ctx, r.View, r.To)
 	if apperr.Is(err, apperr.CodeNotFound) {
 		r.targets[r.To] = nil
 		return nil
@@ -183,7 +183,7 @@ func (r *BulkReplay) Preview(ctx context.Context, now time.Time) (BulkResult, er
 	return c.result, err
 }
 
-// Start begins a new generation of the deliveries in the caller's transaction, and creates missing ones. Wake must
+// Start begins a new generation of the deliveries in the caller's transaction, and creates missing ones. Due must
 // follow the commit. After an error for which Changed is true, retry from PrepareBulk on.
 func (r *BulkReplay) Start(ctx context.Context, tx *sql.Tx, now time.Time) (BulkResult, error) {
 	rows, more, err := r.rows(ctx, tx, r.s.store.lock())
@@ -208,20 +208,22 @@ const bulkRows = 150
 
 // rows returns the deliveries in the order of events and subscriptions, and whether more follow.
 func (r *BulkReplay) rows(ctx context.Context, q db.Querier, lock string) (rows []Delivery, more bool, err error) {
-	args := []any{string(r.Environment)}
+	var args []any
 	for i := range r.Events {
 		if e := &r.Events[i]; eventSkip(e) == "" {
 			args = append(args, e.UUID)
 		}
 	}
-	if len(args) == 1 {
+	if len(args) == 0 {
 		return nil, false, nil
 	}
 	// A power of two of them, so that few texts are planned.
-	for n := len(args) - 1; n&(n-1) != 0; n++ {
-		args = append(args, args[1])
+	for n := len(args); n&(n-1) != 0; n++ {
+		args = append(args, args[0])
 	}
-	condition := "d.environment_id = $1 AND d.event_uuid IN " + db.In(2, len(args)-1)
+	shown, bound := shownWhere(r.View, "d.", len(args)+1)
+	condition := "d.event_uuid IN " + db.In(1, len(args)) + " AND " + shown
+	args = append(args, bound...)
 	switch {
 	case r.To != "":
 		args = append(args, r.To)

@@ -47,11 +47,12 @@ func (w *world) startBulk(t require.TestingT, b Bulk) (all BulkResult, parts int
 
 // bulk replays every event of the machine in parts, and holds what happens to the model.
 func (m *machine) bulk(force bool, to string, limit int) {
-	list, err := m.s.events.List(m.t.Context(), access.Whole(machineEnvironment), events.Filter{},
+	list, _, err := m.s.events.List(m.t.Context(), access.Whole(machineEnvironment), events.Filter{},
 		page.Request{Limit: page.MaxLimit, Ascending: true})
 	require.NoError(m.rt, err)
 	w := &world{Service: m.s, clock: m.clock}
-	all, _ := w.startBulk(m.rt, Bulk{Environment: machineEnvironment, Events: list, Force: force, To: to, Limit: limit})
+	all, _ := w.startBulk(m.rt, Bulk{View: access.Whole(machineEnvironment), Events: list, Force: force, To: to,
+		Limit: limit})
 	now := m.clock.Now()
 	want, skipped := []Started{}, map[SkipReason]int64{}
 	restart := func(d Delivery) {
@@ -137,7 +138,7 @@ func TestBulkOverManyDeliveries(t *testing.T) {
 		require.NoError(t, err)
 		e, err := w.events.Get(t.Context(), access.Whole(w.env), event.UUID)
 		require.NoError(t, err)
-		b := Bulk{Environment: w.env, Events: []events.Event{e}, Limit: many,
+		b := Bulk{View: access.Whole(w.env), Events: []events.Event{e}, Limit: many,
 			Criteria: events.DeliveryCriteria{ErrorCodes: []string{codeGone}}}
 		all, parts := w.startBulk(t, b)
 		require.Equal(t, 3, parts)
@@ -179,10 +180,10 @@ func TestBulkToAnotherSubscription(t *testing.T) {
 			w.insertAs(t, e, nil)
 			uuids = append(uuids, e.UUID)
 		}
-		list, err := w.events.List(t.Context(), access.Whole(w.env), events.Filter{},
+		list, _, err := w.events.List(t.Context(), access.Whole(w.env), events.Filter{},
 			page.Request{Limit: 10, Ascending: true})
 		require.NoError(t, err)
-		b := Bulk{Environment: w.env, Events: list, To: to, Limit: 10}
+		b := Bulk{View: access.Whole(w.env), Events: list, To: to, Limit: 10}
 		all, _ := w.startBulk(t, b)
 		require.Equal(t, []Started{{Key{uuids[2], to}, 2}}, all.Started)
 		require.Equal(t, map[SkipReason]int64{SkipNotMatched: 4, SkipDuplicate: 1, SkipControl: 1}, all.Skipped)
@@ -219,7 +220,7 @@ func TestBulkMakesADeliveryOnce(t *testing.T) {
 		w.insertAs(t, event, nil)
 		e, err := w.events.Get(t.Context(), access.Whole(w.env), event.UUID)
 		require.NoError(t, err)
-		b := Bulk{Environment: w.env, Events: []events.Event{e}, To: to, Limit: 1}
+		b := Bulk{View: access.Whole(w.env), Events: []events.Event{e}, To: to, Limit: 1}
 		r, err := w.PrepareBulk(t.Context(), b)
 		require.NoError(t, err)
 		start := func() error {
@@ -242,22 +243,26 @@ func TestBulkProgress(t *testing.T) {
 	for _, c := range []struct {
 		d    *Delivery
 		want BulkProgress
+		soon bool
 	}{
-		{&Delivery{Generation: 2, Status: Pending}, BulkProgress{Open: []Started{{key, 2}}}},
-		{&Delivery{Generation: 2, Status: Sending}, BulkProgress{Open: []Started{{key, 2}}}},
-		{&Delivery{Generation: 2, Status: Succeeded, GenerationAttempts: 1}, BulkProgress{Succeeded: 1}},
-		{&Delivery{Generation: 2, Status: Succeeded, GenerationAttempts: 3}, BulkProgress{Succeeded: 1}},
-		{&Delivery{Generation: 2, Status: RetryWait, GenerationAttempts: 1}, BulkProgress{Failed: 1}},
-		{&Delivery{Generation: 2, Status: Sending, GenerationAttempts: 1}, BulkProgress{Failed: 1}},
-		{&Delivery{Generation: 2, Status: Held, GenerationAttempts: 1}, BulkProgress{Failed: 1}},
-		{&Delivery{Generation: 2, Status: Dead}, BulkProgress{Failed: 1}},
-		{&Delivery{Generation: 2, Status: Held}, BulkProgress{Other: 1}},
-		{&Delivery{Generation: 2, Status: Cancelled}, BulkProgress{Other: 1}},
-		{&Delivery{Generation: 3, Status: Pending}, BulkProgress{Other: 1}},
-		{nil, BulkProgress{Other: 1}},
+		{&Delivery{Generation: 2, Status: Pending}, BulkProgress{Open: []Started{{key, 2}}}, false},
+		{&Delivery{Generation: 2, Status: Sending}, BulkProgress{Open: []Started{{key, 2}}}, false},
+		{&Delivery{Generation: 2, Status: Succeeded, GenerationAttempts: 1}, BulkProgress{Succeeded: 1}, false},
+		{&Delivery{Generation: 2, Status: Succeeded, GenerationAttempts: 3}, BulkProgress{Succeeded: 1}, false},
+		{&Delivery{Generation: 2, Status: RetryWait, GenerationAttempts: 1}, BulkProgress{Failed: 1}, false},
+		{&Delivery{Generation: 2, Status: Sending, GenerationAttempts: 1}, BulkProgress{Failed: 1}, false},
+		{&Delivery{Generation: 2, Status: Held, GenerationAttempts: 1}, BulkProgress{Failed: 1}, false},
+		{&Delivery{Generation: 2, Status: Dead}, BulkProgress{Failed: 1}, false},
+		{&Delivery{Generation: 2, Status: Held}, BulkProgress{Other: 1}, false},
+		{&Delivery{Generation: 2, Status: Cancelled}, BulkProgress{Other: 1}, false},
+		{&Delivery{Generation: 3, Status: Pending}, BulkProgress{Other: 1}, false},
+		{nil, BulkProgress{Other: 1}, false},
+		{&Delivery{Generation: 2, Status: Held}, BulkProgress{Open: []Started{{key, 2}}}, true},
+		{&Delivery{Generation: 2, Status: Held, GenerationAttempts: 1}, BulkProgress{Failed: 1}, true},
+		{&Delivery{Generation: 2, Status: Cancelled}, BulkProgress{Other: 1}, true},
 	} {
 		var p BulkProgress
-		p.add(Started{key, 2}, c.d)
+		p.add(Started{key, 2}, c.d, c.soon)
 		require.Equal(t, c.want, p, "%+v", c.d)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"sallyport/internal/platform/id"
 	"sallyport/internal/webhooks/events"
+	"sallyport/internal/webhooks/subscriptions"
 )
 
 // choice says what to do with the deliveries that were read.
@@ -77,7 +78,7 @@ func (r *BulkReplay) chooseOf(c *choice, e *events.Event, own []Delivery, cut bo
 		case d.Status == Sending:
 			c.skip(SkipInFlight)
 		default:
-			c.move(*d, d.replayed(now, target.Enabled))
+			c.move(*d, d.replayed(now, r.sends(target)))
 		}
 		had = true
 	}
@@ -102,7 +103,7 @@ func (r *BulkReplay) chooseTo(c *choice, e *events.Event, own []Delivery, now ti
 	case len(own) == 0 && !r.matched[e.UUID]:
 		c.skip(SkipNotMatched)
 	case len(own) == 0:
-		c.made = append(c.made, createdByReplay(e, r.To, now, target.Enabled))
+		c.made = append(c.made, createdByReplay(e, r.To, now, r.sends(target)))
 		d := &c.made[len(c.made)-1]
 		c.result.Started = append(c.result.Started, Started{d.Key, d.Generation})
 	case own[0].Status == Sending:
@@ -110,8 +111,13 @@ func (r *BulkReplay) chooseTo(c *choice, e *events.Event, own []Delivery, now ti
 	case !r.selects(&own[0]):
 		c.skip(SkipNotFailed)
 	default:
-		c.move(own[0], own[0].replayed(now, target.Enabled))
+		c.move(own[0], own[0].replayed(now, r.sends(target)))
 	}
+}
+
+// sends reports whether the subscription's deliveries are sent now and not held.
+func (r *BulkReplay) sends(t *subscriptions.Target) bool {
+	return t.Enabled && !r.s.breakers.isOpen(t.ID)
 }
 
 func (c *choice) move(from, to Delivery) {

@@ -4,7 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
+	"slices"
+	"time"
 
+	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
@@ -59,12 +63,15 @@ type BulkProgress struct {
 	// Open are those whose first attempt has not ended.
 	Open []Started
 	// Succeeded and Failed count the others by that attempt, or by the last one if there were more. Other counts those
-	// that ended without an attempt: held, because their subscription is disabled, cancelled, replayed again, or gone.
+	// that ended without an attempt: held, because their subscription is disabled or its receiver fails, cancelled,
+	// replayed again, or gone.
 	Succeeded, Failed, Other int64
 }
 
-// Progress returns the outcomes of deliveries of the environment. The list is at most as long as one transaction's.
-func (s *Service) Progress(ctx context.Context, env id.Environment, list []Started) (BulkProgress, error) {
+// Progress returns the outcomes of deliveries of the environment that a bulk replay has started since the time given.
+// The list is at most as long as one transaction's.
+func (s *Service) Progress(ctx context.Context, env id.Environment, list []Started,
+	since time.Time) (BulkProgress, error) {
 	var p BulkProgress
 	if len(list) == 0 {
 		return p, nil
@@ -85,14 +92,48 @@ func (s *Service) Progress(ctx context.Context, env id.Environment, list []Start
 	for i := range rows {
 		byKey[rows[i].Key] = &rows[i]
 	}
+	soon, err := s.sentSoon(ctx, env, rows, since)
+	if err != nil {
+		return p, err
+	}
 	for _, st := range list {
-		p.add(st, byKey[st.Key])
+		p.add(st, byKey[st.Key], soon[st.SubscriptionID])
 	}
 	return p, nil
 }
 
-// add counts a started delivery as it is now; d is nil if it is gone.
-func (p *BulkProgress) add(st Started, d *Delivery) {
+// sentSoon returns the subscriptions whose held deliveries may be sent soon: they are enabled, and their breaker is
+// closed by now or was not probed for long enough since the time given to know that the receiver still fails: a second
+// probe follows only the failure of the first.
+func (s *Service) sentSoon(ctx context.Context, env id.Environment, list []Delivery,
+	since time.Time) (map[string]bool, error) {
+	soon := map[string]bool{}
+	for i := range list {
+		sub := list[i].SubscriptionID
+		if _, known := soon[sub]; known || list[i].Status != Held {
+			continue
+		}
+		t, err := s.subs.Target(ctx, env, sub)
+		if err != nil && !apperr.Is(err, apperr.CodeNotFound) {
+			return nil, err
+		}
+		soon[sub] = err == nil && !t.Deleted && t.Enabled
+	}
+	breakers, err := s.store.breakers.of(ctx, slices.Collect(maps.Keys(soon)))
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range breakers {
+		if probed := b.probe.Add(-probeInterval); b.opened != nil && probed.Sub(since) >= 2*probeInterval {
+			soon[b.subscriptionID] = false
+		}
+	}
+	return soon, nil
+}
+
+// add counts a started delivery as it is now; d is nil if it is gone, and soon says whether it is sent soon if it is
+// held.
+func (p *BulkProgress) add(st Started, d *Delivery, soon bool) {
 	switch {
 	case d == nil || d.Generation != st.Generation:
 		p.Other++
@@ -100,7 +141,7 @@ func (p *BulkProgress) add(st Started, d *Delivery) {
 		p.Succeeded++
 	case d.Status == Dead || d.GenerationAttempts > 0:
 		p.Failed++
-	case d.Status == Pending || d.Status == Sending:
+	case d.Status == Pending || d.Status == Sending || d.Status == Held && soon:
 		p.Open = append(p.Open, st)
 	default:
 		p.Other++

@@ -94,9 +94,13 @@ func (d Delivery) claimed(claim string, until time.Time) Delivery {
 	return d
 }
 
-// returned returns d released without an attempt, because its worker stops in good order.
-func (d Delivery) returned(now time.Time) Delivery {
-	d.Status, d.ClaimID, d.Due = Pending, "", now
+// returned returns d released without an attempt and due at the time given. It waits for what it waited for before: for
+// its first attempt in this generation or for a retry. So the status of its event is what it was.
+func (d Delivery) returned(due time.Time) Delivery {
+	d.Status, d.ClaimID, d.Due = Pending, "", due
+	if d.GenerationAttempts > 0 {
+		d.Status = RetryWait
+	}
 	return d
 }
 
@@ -131,9 +135,10 @@ func (d Delivery) attempted(o outcome, schedule []time.Duration, random float64)
 	return d
 }
 
-// held returns d held until its subscription is enabled.
-func (d Delivery) held(now time.Time) Delivery {
-	d.Status, d.ClaimID, d.Due = Held, "", now
+// held returns d, which waits, held until its subscription is enabled and its breaker closed. It keeps the time at
+// which it is due, before which no attempt probes the receiver.
+func (d Delivery) held() Delivery {
+	d.Status = Held
 	return d
 }
 
@@ -168,10 +173,11 @@ func (d Delivery) replayed(now time.Time, enabled bool) Delivery {
 	}
 	d.Generation++
 	d.GenerationAttempts, d.LeasesLost, d.CompletedAt = 0, 0, nil
+	d = d.returned(now)
 	if !enabled {
-		return d.held(now)
+		return d.held()
 	}
-	return d.returned(now)
+	return d
 }
 
 func (d Delivery) ended(s Status, at time.Time) Delivery {

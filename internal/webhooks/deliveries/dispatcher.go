@@ -5,132 +5,59 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
-	"sallyport/internal/webhooks/events"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/jobs"
 )
 
-// Capacity of the dispatcher.
-const (
-	// maxHeld is the maximum number of leased deliveries in memory. Beyond it, deliveries are committed as pending.
-	maxHeld = 4096
-	// MaxHeldPerSubscription is one subscription's share of maxHeld, so that a receiver that hangs cannot fill the memory.
-	MaxHeldPerSubscription = maxHeld / 4
-)
+// limits are what a dispatcher may have in progress: in all, of one subscription, and to one host.
+type limits struct{ all, perSubscription, perHost int }
 
-// job is a leased delivery in memory.
-type job struct {
-	delivery Delivery
-	// event and payload are set if they were at hand; a worker reads missing ones.
-	event   *events.Event
-	payload *events.Payload
-	// since is when event and payload were known to be in the database.
-	since time.Time
-	// host is the host that the job counts against while it is sent.
-	host string
-	// again is set when the job must wait for another turn, because its host turned out to be busy.
-	again bool
-}
-
-// replay reports whether the job is a replay, which yields to new events.
-func (j *job) replay() bool { return j.delivery.Generation > 1 }
-
-// load counts attempts in progress.
-type load struct{ all, replays int }
-
-func (l *load) add(j *job, n int) {
-	l.all += n
-	if j.replay() {
-		l.replays += n
-	}
-}
-
-// takes reports whether one more attempt is within the limit. Replays have half of it, so that a new event finds a
-// place, no matter how many replays there are and how slow their receiver is. Of a limit of one, replays may use that
-// one.
-func (l load) takes(replay bool, limit int) bool {
-	return l.all < limit && (!replay || l.replays < max(limit/2, 1))
-}
-
-// queue holds the jobs of one subscription.
-type queue struct {
-	subscriptionID string
-	// host is the host of the subscription's last attempt; empty before the first.
-	host string
-	// waiting is sent first, replays after it.
-	waiting, replays []*job
-	inFlight         load
-	held             int
-	// element is the queue's place in the ring of queues that could start a job; nil if it has none to start.
-	element *list.Element
-}
-
-// list returns the list of the queue for jobs of this kind.
-func (q *queue) list(replay bool) *[]*job {
-	if replay {
-		return &q.replays
-	}
-	return &q.waiting
-}
-
-// empty reports whether no job waits.
-func (q *queue) empty() bool { return len(q.waiting)+len(q.replays) == 0 }
-
-// next returns the kind of the queue's next job, and whether the queue's own limit lets it start.
-func (q *queue) next(perSubscription int) (replay, ok bool) {
-	replay = len(q.waiting) == 0
-	return replay, !q.empty() && q.inFlight.takes(replay, perSubscription)
-}
-
-// dispatcher decides which leased delivery is sent when: at most perSubscription at a time to a subscription, perHost
-// to a host and limit in all, in turns between subscriptions. Replays use at most half of each, and come last among a
-// subscription's deliveries.
+// dispatcher decides which leased deliveries are in memory, and which of them is sent when: within its limits, in turns
+// between environments and between the subscriptions of each. An environment may have a share of the places in memory,
+// of the attempts in progress, of those to a host, and of the memory for the large bodies that are sent; see headroom.
+// Replays use at most half of each limit, and come last among a subscription's deliveries.
+//
+// The methods of this file take and return jobs, those of places.go decide what is in memory, those of turns.go and
+// bodies.go what is sent next, and those of lapse.go what may be sent at all.
 type dispatcher struct {
-	limit           int
-	perSubscription int
-	perHost         int
-	run             func(*job)
+	limits
+	// capacity is the maximum number of deliveries in memory.
+	capacity int
+	run      func(*job)
+	clock    clock.Clock
 
-	mu       sync.Mutex
-	queues   map[string]*queue
-	held     map[Key]*job
-	reserved int
-	hosts    map[string]load
-	ring     *list.List
+	mu           sync.Mutex
+	queues       map[string]*queue
+	environments map[id.Environment]*environment
+	// held holds the leased deliveries. places counts them, those about to be committed as leased, and those whose outcome
+	// is not stored yet.
+	held   heldJobs
+	places int
+	// lapsed holds the jobs that wait for the renewal of their lease, which renew wakes.
+	lapsed map[*job]struct{}
+	renew  jobs.Wake
+	// bodies is the size of the bodies of deliveries that wait or are sent, in bytes.
+	bodies int
+	memory bodyMemory
+	hosts  map[string]*host
+	// ring holds the environments that have a queue that could start a job.
+	ring list.List
+	// resting holds queues that are empty, and are dropped when their pace is of no interest any more.
+	resting  list.List
 	inFlight load
 	paused   bool
 	stopped  bool
 	workers  sync.WaitGroup
 }
 
-func newDispatcher(limit, perSubscription, perHost int, run func(*job)) *dispatcher {
-	return &dispatcher{limit: limit, perSubscription: perSubscription, perHost: perHost, run: run,
-		queues: map[string]*queue{}, held: map[Key]*job{}, hosts: map[string]load{}, ring: list.New()}
-}
-
-// reserve takes a place in memory for a delivery of the subscription that is about to be committed as leased. It
-// returns false if the memory or the subscription's share is full, or while the database is down.
-func (d *dispatcher) reserve(subscriptionID string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.paused || d.stopped || len(d.held)+d.reserved >= maxHeld {
-		return false
-	}
-	q := d.queue(subscriptionID)
-	if q.held >= MaxHeldPerSubscription {
-		return false
-	}
-	q.held++
-	d.reserved++
-	return true
-}
-
-// release frees a place whose delivery was not committed.
-func (d *dispatcher) release(subscriptionID string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.reserved--
-	d.drop(d.queue(subscriptionID))
+func newDispatcher(l limits, clk clock.Clock, run func(*job)) *dispatcher {
+	d := &dispatcher{limits: l, capacity: max(minCapacity, windowFactor*l.all), run: run, clock: clk,
+		queues: map[string]*queue{}, environments: map[id.Environment]*environment{}, held: heldJobs{},
+		hosts: map[string]*host{}, lapsed: map[*job]struct{}{}, renew: jobs.NewWake()}
+	d.memory = bodyMemory{d: d, large: map[string]*largeBody{}}
+	return d
 }
 
 // enqueue takes a leased delivery for which a place was reserved. After stop it keeps the delivery for the stop to
@@ -138,43 +65,17 @@ func (d *dispatcher) release(subscriptionID string) {
 func (d *dispatcher) enqueue(j *job) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.reserved--
+	q := d.queue(j.delivery.Environment, j.delivery.SubscriptionID)
+	j.queue = q
+	if j.event != nil && j.event.BodySize > maxHandedBody {
+		j.size = int(j.event.BodySize)
+	}
 	d.held[j.delivery.Key] = j
-	q := d.queue(j.delivery.SubscriptionID)
+	d.countBody(j)
 	waiting := q.list(j.replay())
 	*waiting = append(*waiting, j)
 	d.offer(q)
 	d.pump()
-}
-
-// done frees the place of a delivery whose outcome is stored. The delivery may have been claimed again by then; that
-// lease stays.
-//
-// It reports whether this made room where there was none, so that deliveries in the table can be claimed.
-func (d *dispatcher) done(ended Delivery) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	full := len(d.held)+d.reserved >= maxHeld || d.queue(ended.SubscriptionID).held >= MaxHeldPerSubscription
-	if j := d.held[ended.Key]; j != nil && j.delivery.ClaimID == ended.ClaimID {
-		delete(d.held, ended.Key)
-	}
-	d.drop(d.queue(ended.SubscriptionID))
-	return full
-}
-
-// room returns how many more deliveries fit, and the subscriptions whose share is full.
-func (d *dispatcher) room() (free int, full []string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.paused || d.stopped {
-		return 0, nil
-	}
-	for _, q := range d.queues {
-		if q.held >= MaxHeldPerSubscription {
-			full = append(full, q.subscriptionID)
-		}
-	}
-	return maxHeld - len(d.held) - d.reserved, full
 }
 
 // holds reports whether the delivery is in memory.
@@ -183,17 +84,6 @@ func (d *dispatcher) holds(k Key) bool {
 	defer d.mu.Unlock()
 	_, ok := d.held[k]
 	return ok
-}
-
-// all returns the deliveries in memory.
-func (d *dispatcher) all() []Delivery {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	out := make([]Delivery, 0, len(d.held))
-	for _, j := range d.held {
-		out = append(out, j.delivery)
-	}
-	return out
 }
 
 // pause stops new attempts while outcomes cannot be stored; resume continues.
@@ -216,11 +106,16 @@ func (d *dispatcher) stop() []Delivery {
 	defer d.mu.Unlock()
 	d.stopped = true
 	var waiting []Delivery
+	for j := range d.lapsed {
+		waiting = append(waiting, j.delivery)
+	}
+	clear(d.lapsed)
 	for _, q := range d.queues {
 		for _, j := range slices.Concat(q.waiting, q.replays) {
 			waiting = append(waiting, j.delivery)
 		}
 		q.waiting, q.replays = nil, nil
+		d.offer(q)
 	}
 	return waiting
 }
@@ -240,124 +135,79 @@ func (d *dispatcher) wait(ctx context.Context) error {
 	}
 }
 
-func (d *dispatcher) queue(subscriptionID string) *queue {
-	q := d.queues[subscriptionID]
-	if q == nil {
-		q = &queue{subscriptionID: subscriptionID}
-		d.queues[subscriptionID] = q
+// queue returns the queue of the subscription, an empty one if it has none.
+func (d *dispatcher) queue(env id.Environment, subscriptionID string) *queue {
+	if q := d.queues[subscriptionID]; q != nil {
+		return q
 	}
+	e := d.environments[env]
+	if e == nil {
+		e = &environment{id: env, queues: map[*queue]struct{}{}}
+		d.environments[env] = e
+	}
+	q := &queue{subscriptionID: subscriptionID, env: e}
+	e.queues[q] = struct{}{}
+	d.queues[subscriptionID] = q
 	return q
 }
 
-// drop counts one delivery of q less and forgets an empty queue.
-func (d *dispatcher) drop(q *queue) {
-	q.held--
-	d.forget(q)
-}
-
-// forget drops q if it is empty, and reports whether it was.
+// forget drops q if it is empty, and reports whether it is. Its pace is known for a little longer.
 func (d *dispatcher) forget(q *queue) bool {
-	if q.held > 0 || q.inFlight.all > 0 || !q.empty() {
+	if !q.idle() {
 		return false
 	}
-	delete(d.queues, q.subscriptionID)
+	if q.resting == nil {
+		q.resting = d.resting.PushBack(q)
+	}
+	now := d.clock.Now()
+	for element := d.resting.Front(); element != nil; element = d.resting.Front() {
+		rests, ok := element.Value.(*queue)
+		if !ok || rests.idle() && rests.pace.recent(now) > 0 {
+			break
+		}
+		d.resting.Remove(element)
+		rests.resting = nil
+		if rests.idle() {
+			d.drop(rests)
+		}
+	}
 	return true
 }
 
-// offer puts q into the ring if it could start a job.
-func (d *dispatcher) offer(q *queue) {
-	if _, ok := q.next(d.perSubscription); ok && q.element == nil {
-		q.element = d.ring.PushBack(q)
-	}
-}
-
-// pump starts workers while there is something to start.
-func (d *dispatcher) pump() {
-	for {
-		j := d.nextJob()
-		if j == nil {
-			return
+// drop removes a queue.
+func (d *dispatcher) drop(q *queue) {
+	d.withdraw(q)
+	delete(d.queues, q.subscriptionID)
+	e := q.env
+	if delete(e.queues, q); len(e.queues) == 0 {
+		delete(d.environments, e.id)
+		if e.element != nil {
+			d.ring.Remove(e.element)
+			e.element = nil
 		}
-		d.workers.Add(1)
-		go d.work(j)
 	}
-}
-
-// nextJob removes the next job in turn, or returns nil. A queue whose host is busy, or for which replays have no place
-// left, loses its turn and stays in the ring.
-func (d *dispatcher) nextJob() *job {
-	if d.paused || d.stopped || d.inFlight.all >= d.limit {
-		return nil
-	}
-	for range d.ring.Len() {
-		q, ok := d.ring.Remove(d.ring.Front()).(*queue)
-		if !ok {
-			continue
-		}
-		q.element = nil
-		replay, ok := q.next(d.perSubscription)
-		if !ok {
-			continue
-		}
-		if !d.inFlight.takes(replay, d.limit) || q.host != "" && !d.hosts[q.host].takes(replay, d.perHost) {
-			d.offer(q)
-			continue
-		}
-		return d.start(q, replay)
-	}
-	return nil
-}
-
-func (d *dispatcher) start(q *queue, replay bool) *job {
-	waiting := q.list(replay)
-	j := (*waiting)[0]
-	(*waiting)[0] = nil
-	*waiting = (*waiting)[1:]
-	q.inFlight.add(j, 1)
-	d.inFlight.add(j, 1)
-	if j.host = q.host; j.host != "" {
-		d.count(j, 1)
-	}
-	d.offer(q)
-	return j
 }
 
 // goesTo records the host of a subscription, as egress.HostKey names it. It returns false if the host is busy and was
 // not known, or was another one, when the job was started: then the job must not be sent, and waits for another turn.
-func (d *dispatcher) goesTo(j *job, host string) bool {
+func (d *dispatcher) goesTo(j *job, name string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.queue(j.delivery.SubscriptionID).host = host
-	if j.host == host {
+	if q := j.queue; q.host != name {
+		q.host = name
+		d.withdraw(q) // it may wait for the host that it had before
+		d.offer(q)
+	}
+	if j.host == name {
 		return true
 	}
-	if !d.hosts[host].takes(j.replay(), d.perHost) {
+	if !d.hostTakes(j.queue, name, j.replay()) {
 		j.again = true
 		return false
 	}
 	d.leave(j)
-	j.host = host
-	d.count(j, 1)
+	d.enter(j, name)
 	return true
-}
-
-// count counts the job at its host.
-func (d *dispatcher) count(j *job, n int) {
-	l := d.hosts[j.host]
-	l.add(j, n)
-	d.hosts[j.host] = l
-	if l.all == 0 {
-		delete(d.hosts, j.host)
-	}
-}
-
-// leave stops counting the job against its host.
-func (d *dispatcher) leave(j *job) {
-	if j.host == "" {
-		return
-	}
-	d.count(j, -1)
-	j.host = ""
 }
 
 // work sends a job and then, on the same goroutine, the jobs that come next.
@@ -369,17 +219,26 @@ func (d *dispatcher) work(j *job) {
 	}
 }
 
+// next ends a job and returns the one that comes next, or nil.
 func (d *dispatcher) next(ended *job) *job {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	q := d.queue(ended.delivery.SubscriptionID)
+	q := ended.queue
 	q.inFlight.add(ended, -1)
+	q.env.inFlight--
 	d.inFlight.add(ended, -1)
+	d.memory.letGo(ended)
 	d.leave(ended)
-	if ended.again {
+	switch {
+	case ended.lapsed:
+		d.lapsed[ended] = struct{}{}
+		d.renew.Signal()
+	case ended.again:
 		ended.again = false
-		waiting := q.list(ended.replay())
-		*waiting = append([]*job{ended}, *waiting...)
+		q.goFirst(ended)
+	default:
+		q.pace.ended(d.clock.Now())
+		d.forgetBody(ended)
 	}
 	if !d.forget(q) {
 		d.offer(q)

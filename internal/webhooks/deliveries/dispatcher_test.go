@@ -7,14 +7,19 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/id"
 )
 
 // sends stands in for the senders of a dispatcher: each attempt lasts until the test ends it.
 type sends struct {
-	d *dispatcher
+	d     *dispatcher
+	clock *clock.Manual
 	// over ends every attempt, so that a failed test leaves nothing behind.
 	over chan struct{}
 	// host returns the host that a subscription's attempts go to.
@@ -32,8 +37,8 @@ type send struct {
 }
 
 func newSends(limit, perSubscription, perHost int, host func(string) string) *sends {
-	s := &sends{host: host, over: make(chan struct{})}
-	s.d = newDispatcher(limit, perSubscription, perHost, s.run)
+	s := &sends{host: host, over: make(chan struct{}), clock: clock.NewManual(testTime())}
+	s.d = newDispatcher(limits{limit, perSubscription, perHost}, s.clock, s.run)
 	return s
 }
 
@@ -59,8 +64,27 @@ func (s *sends) add(t require.TestingT, subscription, event string) {
 
 // addAs hands in a delivery of that generation; those after the first are replays.
 func (s *sends) addAs(t require.TestingT, subscription, event string, generation int64) {
-	require.True(t, s.d.reserve(subscription))
-	s.d.enqueue(&job{delivery: Delivery{Key: Key{event, subscription}, Generation: generation, ClaimID: "claim"}})
+	require.True(t, s.offer(subscription, event, generation))
+}
+
+// offer hands in a delivery if there is room for it.
+func (s *sends) offer(subscription, event string, generation int64) bool {
+	if !s.d.reserve(environmentOf(subscription), subscription, false) {
+		return false
+	}
+	s.d.enqueue(&job{delivery: leasedTo(subscription, event, generation)})
+	return true
+}
+
+// leasedTo returns a leased delivery to the subscription.
+func leasedTo(subscription, event string, generation int64) Delivery {
+	return Delivery{Key: Key{event, subscription}, Environment: environmentOf(subscription), Generation: generation,
+		ClaimID: "claim"}
+}
+
+// environmentOf returns the environment of a subscription, which is named after the last letter of its name.
+func environmentOf(subscription string) id.Environment {
+	return id.Environment("env-" + subscription[len(subscription)-1:])
 }
 
 // finish ends an attempt as the recorder does, and waits until everything that follows has happened.
@@ -113,6 +137,11 @@ func TestDispatcherLimits(t *testing.T) {
 			}
 			check := func() {
 				all, bySubscription, byHost := s.counts()
+				byEnvironment, byBoth := map[id.Environment]int{}, map[string]int{}
+				for _, x := range s.running {
+					byEnvironment[x.job.delivery.Environment]++
+					byBoth[string(x.job.delivery.Environment)+s.host(x.job.delivery.SubscriptionID)]++
+				}
 				within(all, limit)
 				for _, l := range bySubscription {
 					within(l, perSubscription)
@@ -125,7 +154,10 @@ func TestDispatcherLimits(t *testing.T) {
 				}
 				for sub := range waiting {
 					at, there := bySubscription[sub], byHost[sharedHost(sub)]
-					room := at.all < perSubscription && there.all < perHost
+					env := environmentOf(sub)
+					share := headroom(limit, all.all, byEnvironment[env], shareOfAttempts)
+					room := at.all < perSubscription && there.all < perHost && at.all < share &&
+						headroom(perHost, there.all, byBoth[string(env)+sharedHost(sub)], shareOfFree) > 0
 					require.False(rt, room && waiting[sub] > 0, "a delivery to %s waits although it could be sent", sub)
 					half := all.replays < half(limit) && at.replays < half(perSubscription) && there.replays < half(perHost)
 					require.False(rt, room && half && waiting[sub] == 0 &&
@@ -146,11 +178,12 @@ func TestDispatcherLimits(t *testing.T) {
 				case 0, 1, 2:
 					sub := rapid.SampledFrom([]string{"a1", "a2", "b1", "b2"}).Draw(rt, "subscription")
 					if paused {
-						require.False(rt, s.d.reserve(sub))
+						require.False(rt, s.d.reserve(environmentOf(sub), sub, false))
 						break
 					}
-					s.addAs(rt, sub, fmt.Sprint(added), rapid.Int64Range(1, 2).Draw(rt, "generation"))
-					added++
+					if s.offer(sub, fmt.Sprint(added), rapid.Int64Range(1, 2).Draw(rt, "generation")) {
+						added++
+					}
 				case 3, 4:
 					if len(s.running) > 0 {
 						s.finish(s.running[rapid.IntRange(0, len(s.running)-1).Draw(rt, "ended")])
@@ -172,10 +205,13 @@ func TestDispatcherLimits(t *testing.T) {
 			slices.Sort(s.started)
 			require.Len(rt, s.started, added)
 			require.Len(rt, slices.Compact(s.started), added)
+			s.clock.Advance(3 * time.Second)
+			s.d.forget(s.d.queue("env-1", "a1"))
 			require.Empty(rt, s.d.queues)
 			require.Empty(rt, s.d.held)
 			require.Empty(rt, s.d.hosts)
-			require.Zero(rt, s.d.reserved)
+			require.Empty(rt, s.d.environments)
+			require.Zero(rt, s.d.places)
 			require.Zero(rt, s.d.inFlight)
 			require.Zero(rt, s.d.ring.Len())
 		})
@@ -187,7 +223,7 @@ func TestHangingSubscriptionStopsNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSends(4, 2, 4, func(sub string) string { return sub })
-		for i := range 10 {
+		for i := range 8 {
 			s.add(t, "hangs", fmt.Sprint("h", i))
 		}
 		s.add(t, "works", "w0")
@@ -211,7 +247,7 @@ func TestSubscriptionsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSends(1, 1, 1, func(sub string) string { return sub })
 		for _, event := range []string{"a0", "a1", "a2", "b0", "c0", "b1"} {
-			s.add(t, event[:1], event)
+			s.add(t, event[:1]+"1", event)
 		}
 		synctest.Wait()
 		for len(s.running) > 0 {
@@ -221,27 +257,43 @@ func TestSubscriptionsTakeTurns(t *testing.T) {
 	})
 }
 
+// Environments take turns, no matter how many of their subscriptions have something to send.
+func TestEnvironmentsTakeTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSends(1, 1, 1, func(sub string) string { return sub })
+		for _, event := range []string{"a1", "b1", "c1", "d1", "x2", "y3", "z2"} {
+			s.add(t, event, event)
+		}
+		synctest.Wait()
+		for len(s.running) > 0 {
+			s.finish(s.running[0])
+		}
+		require.Equal(t, []string{"a1", "b1", "x2", "y3", "c1", "z2", "d1"}, s.started)
+	})
+}
+
 // Replays give way: a new delivery goes first, and finds a place next to any number of replays to a receiver that
 // hangs.
 func TestReplaysGiveWay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newSends(8, 4, 6, func(string) string { return "host" })
+		s := newSends(16, 4, 6, func(string) string { return "host" })
 		for i := range 20 {
-			s.addAs(t, "a", fmt.Sprint("r", i), 2)
-			s.addAs(t, "b", fmt.Sprint("q", i), 3)
+			s.addAs(t, "a1", fmt.Sprint("r", i), 2)
+			s.addAs(t, "b1", fmt.Sprint("q", i), 3)
 		}
 		synctest.Wait()
 		all, _, _ := s.counts()
 		require.Equal(t, load{all: 3, replays: 3}, all, "half of the host's")
 		for i := range 3 {
-			s.add(t, "a", fmt.Sprint("f", i))
+			s.add(t, "a1", fmt.Sprint("f", i))
 		}
 		synctest.Wait()
 		require.Contains(t, s.started, "f0")
 		require.Contains(t, s.started, "f1")
 		replay := slices.IndexFunc(s.running, func(x *send) bool {
-			return x.job.delivery.SubscriptionID == "a" && x.job.replay()
+			return x.job.delivery.SubscriptionID == "a1" && x.job.replay()
 		})
 		s.finish(s.running[replay])
 		require.Contains(t, s.started, "f2", "before the replays that came earlier")
@@ -279,19 +331,20 @@ func TestPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSends(9, 9, 9, sharedHost)
-		require.True(t, s.d.reserve("a1"))
+		require.True(t, s.d.reserve("env-1", "a1", false))
 		s.d.pause()
-		s.d.enqueue(&job{delivery: Delivery{Key: Key{"e", "a1"}}})
+		s.d.enqueue(&job{delivery: leasedTo("a1", "e", 1)})
 		synctest.Wait()
 		require.Empty(t, s.running)
-		require.False(t, s.d.reserve("a1"))
-		free, _ := s.d.room()
-		require.Zero(t, free)
+		require.False(t, s.d.reserve("env-1", "a1", false))
+		n, why := s.d.reserveDue("env-1", "a1", 1)
+		require.Zero(t, n)
+		require.Equal(t, roomClosed, why)
 		s.d.resume()
 		synctest.Wait()
 		require.Len(t, s.running, 1)
-		require.True(t, s.d.reserve("a1"))
-		s.d.release("a1")
+		require.True(t, s.d.reserve("env-1", "a1", false))
+		s.d.release("env-1", "a1", 1)
 		s.finish(s.running[0])
 	})
 }
@@ -302,10 +355,10 @@ func TestStopReturnsWhatWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSends(9, 1, 9, sharedHost)
-		for i := range 5 {
+		for i := range 4 {
 			s.add(t, "a1", fmt.Sprint(i))
 		}
-		require.True(t, s.d.reserve("b1"))
+		require.True(t, s.d.reserve("env-1", "b1", false))
 		synctest.Wait()
 		events := func(list []Delivery) (out []string) {
 			for _, d := range list {
@@ -313,11 +366,11 @@ func TestStopReturnsWhatWaits(t *testing.T) {
 			}
 			return out
 		}
-		require.ElementsMatch(t, []string{"1", "2", "3", "4"}, events(s.d.stop()))
+		require.ElementsMatch(t, []string{"1", "2", "3"}, events(s.d.stop()))
 		require.Empty(t, s.d.stop())
-		s.d.enqueue(&job{delivery: Delivery{Key: Key{"late", "b1"}}})
+		s.d.enqueue(&job{delivery: leasedTo("b1", "late", 1)})
 		require.Equal(t, []string{"late"}, events(s.d.stop()))
-		require.False(t, s.d.reserve("c1"))
+		require.False(t, s.d.reserve("env-1", "c1", false))
 		short, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, s.d.wait(short), context.Canceled)
@@ -351,51 +404,22 @@ func TestStopReturnsWhatABusyHostSendsBack(t *testing.T) {
 	})
 }
 
-// The memory is shared: one subscription has a quarter of it, and beyond the whole nothing is taken.
-func TestRoom(t *testing.T) {
-	t.Parallel()
-	d := newDispatcher(1, 1, 1, func(*job) {})
-	d.limit = 0 // nothing starts
-	fill := func(sub string) (n int) {
-		for d.reserve(sub) {
-			d.enqueue(&job{delivery: Delivery{Key: Key{fmt.Sprint(n), sub}}})
-			n++
-		}
-		return n
-	}
-	require.Equal(t, MaxHeldPerSubscription, fill("a"))
-	free, full := d.room()
-	require.Equal(t, maxHeld-MaxHeldPerSubscription, free)
-	require.Equal(t, []string{"a"}, full)
-	for _, sub := range []string{"b", "c", "d"} {
-		require.Equal(t, MaxHeldPerSubscription, fill(sub))
-	}
-	require.Zero(t, fill("e"))
-	free, full = d.room()
-	require.Zero(t, free)
-	require.ElementsMatch(t, []string{"a", "b", "c", "d"}, full)
-	require.True(t, d.holds(Key{"0", "a"}))
-	d.done(Delivery{Key: Key{"0", "a"}})
-	require.False(t, d.holds(Key{"0", "a"}))
-	require.True(t, d.reserve("a"))
-}
-
 // A delivery can be claimed again between the commit of its outcome and the moment its place is freed, as by a replay.
 // The end of the first lease frees one place and leaves the second lease in memory.
 func TestEndOfALeaseLeavesTheNext(t *testing.T) {
 	t.Parallel()
-	d := newDispatcher(1, 1, 1, func(*job) {})
-	d.limit = 0
-	first, second := Delivery{Key: Key{"e", "s"}, ClaimID: "first"}, Delivery{Key: Key{"e", "s"}, ClaimID: "second"}
+	d := newDispatcher(limits{0, 1, 1}, clock.System(), func(*job) {}) // nothing starts
+	first, second := leasedTo("s1", "e", 1), leasedTo("s1", "e", 1)
+	first.ClaimID = "first"
 	for _, lease := range []Delivery{first, second} {
-		require.True(t, d.reserve("s"))
+		require.True(t, d.reserve("env-1", "s1", false))
 		d.enqueue(&job{delivery: lease})
 	}
 	d.done(first)
 	require.True(t, d.holds(first.Key))
 	require.Equal(t, []Delivery{second}, d.all())
-	require.Equal(t, 1, d.queues["s"].held)
+	require.Equal(t, 1, d.places)
 	d.done(second)
 	require.False(t, d.holds(first.Key))
-	require.Zero(t, d.queues["s"].held)
+	require.Zero(t, d.places)
 }

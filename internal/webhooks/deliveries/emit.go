@@ -11,8 +11,8 @@ import (
 // Emitter stores events about the outcome of deliveries, such as the gateway's own events.
 type Emitter interface {
 	// Deliveries returns the statements that store events about deliveries that have just died, or succeeded after they
-	// had died.
-	Deliveries(ctx context.Context, ended []Delivery) ([]db.Statement, error)
+	// had died. They belong to the transaction tx, and so does all that Deliveries reads.
+	Deliveries(ctx context.Context, tx db.Querier, ended []Delivery) ([]db.Statement, error)
 }
 
 // maxEmitted is the maximum number of changes to emit that one transaction stores, because each can add an event.
@@ -41,7 +41,7 @@ func (s *Store) emitEvents(ctx context.Context, tx *sql.Tx, moves []move) error 
 	}
 	var statements []db.Statement
 	for _, a := range s.emitters {
-		list, err := a.Deliveries(ctx, ended)
+		list, err := a.Deliveries(ctx, tx, ended)
 		if db.IsUnavailable(err) {
 			return err
 		}
@@ -57,20 +57,4 @@ func (s *Store) emitEvents(ctx context.Context, tx *sql.Tx, moves []move) error 
 	}
 	_, err := s.db.ExecAll(ctx, tx, statements...)
 	return err
-}
-
-// splitByEmitted splits a batch so that no transaction emits more than maxEmitted events.
-func splitByEmitted(batch []*result) [][]*result {
-	var out [][]*result
-	from, emitted := 0, 0
-	for i, r := range batch {
-		if m := (move{from: r.delivery, to: r.next}); m.isEmitted() {
-			emitted++
-		}
-		if emitted == maxEmitted || i == len(batch)-1 {
-			out = append(out, batch[from:i+1])
-			from, emitted = i+1, 0
-		}
-	}
-	return out
 }

@@ -66,11 +66,14 @@ func TestEventsOfADelivery(t *testing.T) {
 // countingEmitter counts the deliveries that it gets, and fails on request.
 type countingEmitter struct {
 	told []Delivery
-	fail error
+	// calls are the numbers of deliveries that it got at a time.
+	calls []int
+	fail  error
 }
 
-func (a *countingEmitter) Deliveries(_ context.Context, ended []Delivery) ([]db.Statement, error) {
+func (a *countingEmitter) Deliveries(_ context.Context, _ db.Querier, ended []Delivery) ([]db.Statement, error) {
 	a.told = append(a.told, ended...)
+	a.calls = append(a.calls, len(ended))
 	return nil, a.fail
 }
 
@@ -95,7 +98,7 @@ func TestOutcomesOutliveFailedEvents(t *testing.T) {
 	})
 }
 
-// No transaction emits more than it can take, and no result is left out or stored twice.
+// No transaction emits more, or stores more, than it can take, and no result is left out or stored twice.
 func TestPartsOfABatch(t *testing.T) {
 	t.Parallel()
 	var batch []*result
@@ -107,7 +110,9 @@ func TestPartsOfABatch(t *testing.T) {
 		}
 	}
 	var all []*result
-	for _, part := range splitByEmitted(batch) {
+	for rest := batch; len(rest) > 0; {
+		part := rest[:firstPart(rest, maxEmitted+20)]
+		rest = rest[len(part):]
 		n := 0
 		for _, r := range part {
 			if r.next.Status == Dead {
@@ -115,9 +120,35 @@ func TestPartsOfABatch(t *testing.T) {
 			}
 		}
 		require.LessOrEqual(t, n, maxEmitted)
+		require.True(t, n == maxEmitted || len(rest) == 0, "parts are no smaller than they must be")
 		all = append(all, part...)
 	}
 	require.Equal(t, batch, all)
-	require.Empty(t, splitByEmitted(nil))
-	require.Len(t, splitByEmitted(batch[:5]), 1)
+	require.Equal(t, 5, firstPart(batch[:5], 6))
+	require.Equal(t, 5, firstPart(batch, 5))
+}
+
+// A batch whose transaction would take long is stored in several, so that outcomes do not keep the writer from
+// requests.
+func TestOutcomesAreStoredInChunks(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		if store.DB.Engine() == db.Postgres {
+			t.Skip("outcomes do not keep others from writing")
+		}
+		a := &countingEmitter{}
+		w.store.emitters = []Emitter{a}
+		w.store.outcomes.Observe(1, time.Second)
+		var batch []*result
+		for range 2*leastOutcomes + 5 {
+			e, claimed := w.event(Delivery{Status: Sending, ClaimID: "c", Due: testTime()}, w.subscription())
+			w.insert(t, []events.NewEvent{e}, []Delivery{claimed})
+			batch = append(batch, deadResult(claimed))
+		}
+		w.recorder.recordBatch(batch)
+		require.Len(t, a.told, len(batch))
+		require.Equal(t, leastOutcomes, a.calls[0])
+		require.Greater(t, len(a.calls), 1)
+	})
 }

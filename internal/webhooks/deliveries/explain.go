@@ -14,8 +14,10 @@ const (
 	OnControl subscriptions.Condition = "control"
 )
 
-// Explain reports whether the subscription, as it is now, matches the event, which filters see as seen, and why.
-func Explain(e *events.Event, seen *filters.Event, sub *subscriptions.Subscription) subscriptions.Explanation {
+// Explain reports whether the subscription, as it is now, matches the event, and why. evaluate returns the result of
+// its filter on the event.
+func Explain(e *events.Event, evaluate func(filter string) filters.Result,
+	sub *subscriptions.Subscription) subscriptions.Explanation {
 	var found subscriptions.Explanation
 	if e.Own() {
 		found = sub.ExplainOwn(e.ProviderConfigKey, e.ConnectionID, e.Type)
@@ -28,7 +30,7 @@ func Explain(e *events.Event, seen *filters.Event, sub *subscriptions.Subscripti
 	case e.Control:
 		found.Failed = OnControl
 	case found.Failed == "" && sub.Filter != "":
-		result := filters.New(sub.Filter).Eval(seen)
+		result := evaluate(sub.Filter)
 		if found.Filter = &result; !result.Matches {
 			found.Failed = subscriptions.OnFilter
 		}

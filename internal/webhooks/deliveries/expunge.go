@@ -8,6 +8,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
 	"sallyport/internal/webhooks/events"
 )
 
@@ -17,8 +18,8 @@ func errPayloadExpired() error {
 }
 
 // Expunge removes an event's payload permanently and cancels its open deliveries. An attempt that is on the wire ends
-// by itself, and one that a worker holds in memory may still begin within freshFor; no retry follows. Expunging an
-// event without a payload does nothing.
+// by itself, and one that a worker of any node holds in memory may still begin within comparedFor; no retry follows.
+// Expunging an event without a payload does nothing.
 //
 // Errors: not_found.
 func (s *Service) Expunge(ctx context.Context, p access.Principal, eventUUID string) error {
@@ -36,9 +37,13 @@ func (s *Service) Expunge(ctx context.Context, p access.Principal, eventUUID str
 		if err != nil || !changed {
 			return err
 		}
+		if err := db.Bump(ctx, tx, expunged, ""); err != nil {
+			return err
+		}
 		return audit.Record(ctx, tx, now, audit.Event{Team: p.Team, Environment: p.Environment, Actor: p,
 			Action: "webhook_event.expunge", TargetType: "webhook_event", TargetID: eventUUID})
 	})
+	s.epochs.advance()
 	// The rest of many deliveries follows in chunks, also after a call that was interrupted.
 	for n := chunk; err == nil && n == chunk; {
 		err = s.db.Tx(ctx, func(tx *sql.Tx) (err error) {

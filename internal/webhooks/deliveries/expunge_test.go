@@ -26,7 +26,7 @@ func (w *world) anybody() access.Principal {
 // statuses counts an event's deliveries by state.
 func (w *world) statuses(t *testing.T, event string) map[Status]int {
 	t.Helper()
-	byEvent, err := w.store.ByEvents(t.Context(), w.env, []string{event})
+	byEvent, err := w.store.ByEvents(t.Context(), access.Whole(w.env), []string{event})
 	require.NoError(t, err)
 	out := map[Status]int{}
 	for _, d := range byEvent[event] {
@@ -158,12 +158,13 @@ func TestExpungedIsNotSent(t *testing.T) {
 		stop := w.begin(t, sink)
 		var keys []Key
 		for range 3 {
-			claim, until := w.newLease(w.clock.Now())
-			require.True(t, w.dispatcher.reserve(sub))
+			claim, until := w.claimer.newLease(w.clock.Now())
+			require.True(t, w.dispatcher.reserve(w.env, sub, false))
 			e, d := w.event(Delivery{Status: Sending, ClaimID: claim, Due: until}, sub)
 			e.Payload = &events.Payload{Headers: "{}", Body: []byte("{}"), Encoding: events.JSON}
 			w.insert(t, []events.NewEvent{e}, []Delivery{d})
-			w.handOver(d, &e.Event, e.Payload)
+			w.handOver(d, w.clock.Moment(), content{event: &e.Event, payload: e.Payload, since: w.clock.Now(),
+				epoch: w.epochs.now()})
 			keys = append(keys, d.Key)
 		}
 		await.Condition(t, "the first request", func() bool { return sink.arrived.Load() == 1 })

@@ -21,11 +21,12 @@ func TestFilterAgainstDefinition(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		ctx := t.Context()
 		w := newWorld(t, store)
-		subs := []string{w.subscription(), w.subscription(), w.subscription()}
 		// Each code begins another: a comparison of their beginnings alone would confuse them.
 		codes, statuses := []string{"timeout", "time", "t"}, []int{200, 500, 503}
 		rapid.Check(t, func(rt *rapid.T) {
 			w.env = id.Environment(id.New(id.PrefixEnvironment))
+			// A subscription is of one environment.
+			subs := []string{id.New(id.PrefixSubscription), id.New(id.PrefixSubscription), id.New(id.PrefixSubscription)}
 			all := map[string][]Delivery{}
 			for range rapid.IntRange(1, 6).Draw(rt, "events") {
 				e, d := w.event(Delivery{Status: Pending}, subs[0])
@@ -51,6 +52,14 @@ func TestFilterAgainstDefinition(t *testing.T) {
 					require.NoError(rt, err)
 				}
 				all[e.UUID] = list
+				// An attempt that fails is recorded in the event, too, and stays there.
+				if slices.ContainsFunc(list, func(d Delivery) bool {
+					return d.LastFailure != nil || d.LastHTTPStatus != nil && *d.LastHTTPStatus >= 300
+				}) {
+					_, err := store.DB.Write().ExecContext(ctx, "UPDATE webhook_events SET last_error = $1 WHERE event_uuid = $2",
+						`{"code":"timeout","message":"","at":1}`, e.UUID)
+					require.NoError(rt, err)
+				}
 			}
 			c := events.DeliveryCriteria{
 				SubscriptionIDs: rapid.SliceOfN(rapid.SampledFrom(subs), 0, 2).Draw(rt, "subscriptions"),
@@ -70,7 +79,7 @@ func TestFilterAgainstDefinition(t *testing.T) {
 			slices.Sort(want)
 			for _, f := range []events.Filter{{DeliveryCriteria: c}, {DeliveryCriteria: c, Statuses: events.Statuses(),
 				Control: new(false)}} {
-				found, err := w.events.List(ctx, access.Whole(w.env), f, page.Request{Limit: page.MaxLimit, Ascending: true})
+				found, _, err := w.events.List(ctx, access.Whole(w.env), f, page.Request{Limit: page.MaxLimit, Ascending: true})
 				require.NoError(rt, err)
 				got := []string{}
 				for _, e := range found {

@@ -5,106 +5,237 @@ import (
 	"database/sql"
 	"errors"
 	"log/slog"
-	"sync"
+	"slices"
 	"time"
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
-	"sallyport/internal/platform/id"
-	"sallyport/internal/platform/jobs"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/obs"
 )
 
-// firstChunk is how many deliveries a change of a subscription changes in its own transaction; the worker changes the
-// others.
-const firstChunk = 150
-
-// Hold holds the open deliveries of a subscription that is being disabled: the first of them in tx, the others by the
-// worker.
-func (s *Store) Hold(ctx context.Context, tx *sql.Tx, _ id.Environment, subscriptionID string, now time.Time) error {
-	return s.changeFirst(ctx, tx, subscriptionID, now, func(d Delivery) Delivery {
-		return d.held(now)
-	}, Pending, RetryWait)
-}
-
-// Cancel cancels the open deliveries of a subscription that is being deleted, as Hold does.
-func (s *Store) Cancel(ctx context.Context, tx *sql.Tx, _ id.Environment, subscriptionID string,
-	now time.Time) error {
-	return s.changeFirst(ctx, tx, subscriptionID, now, func(d Delivery) Delivery {
-		return d.cancelled(now)
-	}, Pending, RetryWait, Held)
-}
-
-// Changed wakes the worker that completes a change.
-func (s *Store) Changed() { s.follow.Signal() }
-
-func (s *Store) changeFirst(ctx context.Context, tx *sql.Tx, subscriptionID string, now time.Time,
-	to func(Delivery) Delivery, states ...Status) error {
-	list, err := s.ofSubscription(ctx, tx, subscriptionID, firstChunk, states...)
-	if err != nil {
-		return err
-	}
-	moves := make([]move, len(list))
-	for i, d := range list {
-		moves[i] = move{from: d, to: to(d)}
-	}
-	return s.apply(ctx, tx, moves, clock.Millis(now))
-}
-
-// followInterval is how often open deliveries are compared with their subscriptions.
+// followInterval is the shortest time between two releases of held deliveries of a subscription.
 const followInterval = time.Second
 
-// follower makes open deliveries follow their subscriptions: held while disabled, cancelled when deleted, released at a
-// ramp when enabled. It compares both sides instead of keeping a list, so a crash cannot lose anything.
+// follower makes open deliveries follow their subscriptions: held while disabled or while the breaker is open,
+// cancelled when deleted, released at a ramp when enabled and the breaker is closed. It compares both sides instead of
+// keeping a list, so a crash cannot lose anything.
 type follower struct {
 	store   *Store
 	subs    Subscriptions
 	clock   clock.Clock
 	log     *slog.Logger
-	wake    jobs.Wake
-	release releases
+	claimer *claimer
+	// breakers says whose deliveries are held because their receivers fail.
+	breakers *breakers
+	release  releases
+	work     *followWork
+	// whole is the pause after a look at all subscriptions, soonest that until one that is asked for, named that after a
+	// look at what has changed, and changes that after a round of changes.
+	whole, soonest, named, changes pause
 }
 
-// followSubscriptions takes one round over the subscriptions with open deliveries.
-func (f *follower) followSubscriptions(ctx context.Context) time.Duration {
-	open, err := f.store.withOpen(ctx)
-	if err != nil {
-		if ctx.Err() == nil {
-			f.log.ErrorContext(ctx, "cannot compare open deliveries with their subscriptions",
-				slog.String("error", err.Error()))
+// lookShare is the part of its time that the follower may spend looking, one in so many, however many subscriptions
+// have open deliveries, and however often it is woken: at all subscriptions, and at those that have changed.
+const lookShare = 10
+
+// followRows is how many rows a round changes at most, of all environments; a transaction counts as leastFollowed at
+// least. Then it looks again what there is, so that many changes keep no one's probes and holds waiting.
+const followRows, leastFollowed = 10 * chunk, 20
+
+// run looks at the subscriptions with open deliveries, or at those that have changed, as their pauses allow, and
+// changes deliveries in turns. It shows the claimer the subscriptions with deliveries that wait to be sent, and returns
+// when to run again.
+func (f *follower) run(ctx context.Context) time.Duration {
+	now := clock.MomentOf(f.clock)
+	if f.whole.left(now) == 0 || f.store.follow.takeAny(false) && f.soonest.left(now) == 0 {
+		f.store.follow.takeAny(true)
+		rest, err := f.look(ctx, now, f.lookAtAll)
+		f.soonest, f.whole = rest, pause{rest.began, max(pollInterval, rest.length)}
+		if err != nil {
+			f.soonest = f.whole
 		}
-		return followInterval
+	} else if f.store.follow.hasNamed() && f.named.left(now) == 0 {
+		var err error
+		changed := f.store.follow.take()
+		if f.named, err = f.look(ctx, now, func(ctx context.Context) error { return f.lookAt(ctx, changed) }); err != nil {
+			f.named.length = pollInterval
+			f.store.follow.changed(changed...)
+		}
 	}
-	now := f.clock.Now()
-	for _, o := range open {
-		target, err := f.subs.Target(ctx, o.Environment, o.ID)
-		switch {
-		case apperr.Is(err, apperr.CodeNotFound) || err == nil && target.Deleted:
-			err = f.changeAll(ctx, o.ID, now, func(d Delivery) Delivery { return d.cancelled(now) }, Pending, RetryWait, Held)
-		case err != nil:
-		case !target.Enabled && o.Waiting:
-			f.release.forget(o.ID)
-			err = f.changeAll(ctx, o.ID, now, func(d Delivery) Delivery { return d.held(now) }, Pending, RetryWait)
-		case target.Enabled && o.Held:
-			err = f.releaseHeld(ctx, o.ID, now)
-		}
-		if err != nil && ctx.Err() == nil {
-			f.log.ErrorContext(ctx, "cannot change open deliveries after a change of their subscription",
-				slog.String("subscription_id", o.ID), slog.String("error", err.Error()))
-		}
+	now = clock.MomentOf(f.clock)
+	if f.changes.left(now) == 0 {
+		f.change(ctx)
+		end := clock.MomentOf(f.clock)
+		f.changes = pause{end, now.Elapsed(end)} // half of the time is left to others
 	}
-	return followInterval
+	now = clock.MomentOf(f.clock)
+	wait := f.whole.left(now)
+	if f.store.follow.takeAny(false) {
+		wait = min(wait, f.soonest.left(now))
+	}
+	if f.store.follow.hasNamed() {
+		wait = min(wait, f.named.left(now))
+	}
+	if f.work.ring.Len() > 0 {
+		wait = min(wait, f.changes.left(now))
+	}
+	return wait
 }
 
-// changeAll changes all deliveries of the subscription in these states, in small transactions.
-func (f *follower) changeAll(ctx context.Context, subscriptionID string, now time.Time, to func(Delivery) Delivery,
-	states ...Status) error {
-	for ctx.Err() == nil {
-		n, err := f.changeSome(ctx, subscriptionID, chunk, now, to, states...)
-		if err != nil || n < chunk {
+// look runs fn, logs its error, and returns the pause that must follow.
+func (f *follower) look(ctx context.Context, began clock.Moment, fn func(context.Context) error) (pause, error) {
+	err := fn(ctx)
+	if err != nil && ctx.Err() == nil {
+		f.log.ErrorContext(ctx, "cannot compare open deliveries with their subscriptions",
+			slog.String("error", err.Error()), obs.Outage("follower"))
+	}
+	end := clock.MomentOf(f.clock) // also if the clock was set meanwhile
+	return pause{end, (lookShare - 1) * began.Elapsed(end)}, err
+}
+
+// lookAtAll looks at every subscription with open deliveries.
+func (f *follower) lookAtAll(ctx context.Context) error {
+	for after := ""; ctx.Err() == nil; {
+		open, err := f.store.withOpen(ctx, after)
+		if err != nil {
 			return err
 		}
+		f.examineAll(ctx, open)
+		if len(open) < openPage {
+			return nil
+		}
+		after = open[len(open)-1].ID
 	}
 	return nil
+}
+
+// lookAt looks at the subscriptions named.
+func (f *follower) lookAt(ctx context.Context, subscriptionIDs []string) error {
+	for some := range slices.Chunk(subscriptionIDs, openPage) {
+		open, err := openOf(ctx, f.store.db, some)
+		if err != nil {
+			return err
+		}
+		f.examineAll(ctx, open)
+	}
+	return nil
+}
+
+func (f *follower) examineAll(ctx context.Context, open []openSubscription) {
+	now := f.clock.Now()
+	for _, o := range open {
+		if err := f.examine(ctx, o, now); err != nil && ctx.Err() == nil {
+			f.log.ErrorContext(ctx, "cannot find out what open deliveries of a subscription wait for",
+				slog.String("subscription_id", o.ID), slog.String("error", err.Error()), obs.Outage("follower"))
+		}
+	}
+}
+
+// examine shows the claimer what waits, and gives the subscription its turns if deliveries must change.
+func (f *follower) examine(ctx context.Context, o openSubscription, now time.Time) error {
+	what, err := f.whatFollows(ctx, &o, now)
+	if err != nil {
+		return err
+	}
+	if o.Due != nil && (what == nothingFollows || what == releaseFollows) {
+		f.claimer.found(o.Environment, *o.Due, o.ID)
+	}
+	if what != nothingFollows {
+		f.work.add(o)
+	}
+	return nil
+}
+
+// follows says how deliveries of a subscription must change.
+type follows int
+
+const (
+	nothingFollows follows = iota
+	cancelFollows
+	holdFollows
+	probeFollows
+	releaseFollows
+)
+
+// whatFollows returns how the open deliveries of the subscription must change now.
+func (f *follower) whatFollows(ctx context.Context, o *openSubscription, now time.Time) (follows, error) {
+	target, err := f.subs.Target(ctx, o.Environment, o.ID)
+	switch {
+	case apperr.Is(err, apperr.CodeNotFound) || err == nil && target.Deleted:
+		return cancelFollows, nil
+	case err != nil:
+		return nothingFollows, err
+	}
+	failing := f.breakers.isOpen(o.ID)
+	if target.Enabled && !failing {
+		if o.HeldDue != nil {
+			return releaseFollows, nil
+		}
+		return nothingFollows, nil
+	}
+	f.release.forget(o.ID)
+	switch {
+	case o.Due != nil:
+		return holdFollows, nil
+	case target.Enabled && o.HeldDue != nil && f.probes(o, now):
+		return probeFollows, nil
+	default:
+		return nothingFollows, nil
+	}
+}
+
+// change changes deliveries in turns, a transaction each, until none are left that must change now or the round has
+// changed followRows.
+func (f *follower) change(ctx context.Context) {
+	for rows := 0; rows < followRows && ctx.Err() == nil; {
+		t := f.work.next()
+		if t == nil {
+			return
+		}
+		n, more, err := f.changeOne(db.WithOwner(ctx, string(t.Environment)), t)
+		if err != nil && ctx.Err() == nil {
+			f.log.ErrorContext(ctx, "cannot change open deliveries after a change of their subscription",
+				slog.String("subscription_id", t.ID), slog.String("error", err.Error()), obs.Outage("follower"))
+		}
+		if err != nil || !more {
+			f.work.done(t)
+		}
+		rows += max(n, leastFollowed)
+	}
+}
+
+// changeOne takes a turn of the subscription. It returns how many deliveries it has changed, and whether there is more
+// to do.
+func (f *follower) changeOne(ctx context.Context, t *followTask) (n int, more bool, err error) {
+	now := f.clock.Now()
+	what, err := f.whatFollows(ctx, &t.openSubscription, now)
+	if err != nil {
+		return 0, false, err
+	}
+	limit := f.store.moves.Limit()
+	switch what {
+	case cancelFollows:
+		n, err = f.changeSome(ctx, t.ID, limit, now, func(d Delivery) Delivery { return d.cancelled(now) },
+			Pending, RetryWait, Held)
+		return n, n == limit, err
+	case holdFollows:
+		n, err = f.changeSome(ctx, t.ID, limit, now, Delivery.held, Pending, RetryWait)
+		if n == limit || err != nil {
+			return n, n == limit, err
+		}
+		if t.HeldDue == nil || t.Due.Before(*t.HeldDue) {
+			t.HeldDue = t.Due
+		}
+		t.Due = nil
+		return n, true, nil
+	case probeFollows:
+		return 1, false, f.probe(ctx, t.openSubscription, now)
+	case releaseFollows:
+		return f.releaseSome(ctx, t, limit, now)
+	case nothingFollows:
+	}
+	return 0, false, nil
 }
 
 // changeSome changes up to limit deliveries of the subscription in these states, and returns how many.
@@ -127,72 +258,4 @@ func (f *follower) changeSome(ctx context.Context, subscriptionID string, limit 
 		return 0, nil // they have changed since; the next round looks again
 	}
 	return n, err
-}
-
-// releaseHeld releases as many held deliveries of the subscription as the ramp allows.
-func (f *follower) releaseHeld(ctx context.Context, subscriptionID string, now time.Time) error {
-	n := f.release.allowed(subscriptionID, now)
-	if n == 0 {
-		return nil
-	}
-	released, err := f.changeSome(ctx, subscriptionID, n, now, func(d Delivery) Delivery { return d.returned(now) }, Held)
-	if err != nil {
-		return err
-	}
-	if released < n {
-		f.release.forget(subscriptionID)
-	}
-	if released > 0 {
-		f.wake.Signal()
-	}
-	return nil
-}
-
-// Ramp of a release: a receiver that comes back does not get all held deliveries at the same time.
-const (
-	releaseStart  = 50
-	releaseMax    = chunk
-	releaseDouble = 10 * time.Second
-)
-
-// releases records which subscriptions are being released, since when, and when last.
-type releases struct {
-	mu    sync.Mutex
-	since map[string]time.Time
-	last  map[string]time.Time
-}
-
-// allowed returns how many deliveries of the subscription may be released now: releaseStart per second at first,
-// doubled every releaseDouble up to releaseMax.
-func (r *releases) allowed(subscriptionID string, now time.Time) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.since == nil {
-		r.since, r.last = map[string]time.Time{}, map[string]time.Time{}
-	}
-	if _, ok := r.since[subscriptionID]; !ok {
-		r.since[subscriptionID] = now
-	}
-	if last, ok := r.last[subscriptionID]; ok && now.Sub(last) < followInterval {
-		return 0
-	}
-	for sub, last := range r.last {
-		if now.Sub(last) > time.Minute {
-			delete(r.last, sub)
-		}
-	}
-	r.last[subscriptionID] = now
-	rate := releaseStart
-	for t := now.Sub(r.since[subscriptionID]); t >= releaseDouble && rate < releaseMax; t -= releaseDouble {
-		rate *= 2
-	}
-	return min(rate, releaseMax)
-}
-
-// forget ends a release.
-func (r *releases) forget(subscriptionID string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.since, subscriptionID)
-	// last stays for one interval, so that a subscription switched off and on cannot outrun the ramp.
 }

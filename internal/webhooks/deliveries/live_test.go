@@ -3,7 +3,6 @@ package deliveries
 import (
 	"context"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -114,7 +113,7 @@ func TestDrain(t *testing.T) {
 		defer cancel()
 		require.NoError(t, w.dispatcher.wait(ctx), "no worker has anything left to do")
 		require.EqualValues(t, 1, sink.arrived.Load())
-		require.False(t, w.dispatcher.reserve(sub))
+		require.False(t, w.dispatcher.reserve(w.env, sub, false))
 		stop()
 
 		states := map[Status]int{}
@@ -151,7 +150,11 @@ func TestOneHostHoweverWritten(t *testing.T) {
 					known++
 				}
 			}
-			return known, maps.Clone(w.dispatcher.hosts)
+			busy = map[string]load{}
+			for name, h := range w.dispatcher.hosts {
+				busy[name] = h.load
+			}
+			return known, busy
 		}
 		await.Condition(t, "the hosts of all deliveries", func() bool {
 			known, _ := hosts()

@@ -94,7 +94,7 @@ func (m *machine) addSubscription() {
 // receive stores an event with a delivery to each living subscription, some of them leased immediately as ingest does.
 func (m *machine) receive(leaseNow func() bool) {
 	now := m.clock.Now()
-	claim, until := m.s.newLease(now)
+	claim, until := m.s.claimer.newLease(now)
 	e := events.NewEvent{Event: events.Event{UUID: id.NewUUID(), Environment: machineEnvironment, Type: "a.b",
 		Verification: "{}", ReceivedAt: now}, Payload: &events.Payload{Headers: "{}", Encoding: events.Text}}
 	var list []Delivery
@@ -125,24 +125,24 @@ func (m *machine) receive(leaseNow func() bool) {
 	})
 }
 
-// claim leases what is due, and checks that nothing else was leased.
+// claim leases what is due, of each subscription up to limit, and checks that nothing else was leased.
 func (m *machine) claim(limit int) {
 	now := m.clock.Now()
-	name, until := m.s.newLease(now)
-	claimed, err := m.s.store.claim(m.t.Context(), name, now, until, limit, nil)
-	require.NoError(m.rt, err)
-	for _, d := range claimed {
+	of := map[string]int{}
+	for _, d := range m.s.claim(m.rt, now, limit, slices.Sorted(maps.Keys(m.subs.byID))...) {
+		of[d.SubscriptionID]++
 		before := m.model[d.Key]
 		require.Contains(m.rt, []Status{Pending, RetryWait}, before.Status, "only what waits is claimed")
 		require.False(m.rt, before.Due.After(now), "only what is due is claimed")
 		require.Zero(m.rt, m.sent[d.Key][d.Generation], "nothing is sent after its success was recorded")
 		m.model[d.Key], m.leased[d.Key] = d, d
 	}
-	if len(claimed) < limit {
-		for k, d := range m.model {
-			waits := d.Status == Pending || d.Status == RetryWait
-			require.False(m.rt, waits && !d.Due.After(now), "a due delivery was left: %v", k)
-		}
+	for sub, n := range of {
+		require.LessOrEqual(m.rt, n, limit, "%s", sub)
+	}
+	for k, d := range m.model {
+		waits := d.Status == Pending || d.Status == RetryWait
+		require.False(m.rt, of[k.SubscriptionID] < limit && waits && !d.Due.After(now), "a due delivery was left: %v", k)
 	}
 }
 
@@ -224,9 +224,9 @@ func (m *machine) change(sub string, to func(*subscriptions.Target)) {
 	m.tx(func(tx *sql.Tx) error {
 		switch {
 		case next.Deleted:
-			return m.s.store.Cancel(ctx, tx, machineEnvironment, sub, now)
+			return m.s.store.Control().Cancel(ctx, tx, machineEnvironment, sub, now)
 		case !next.Enabled:
-			return m.s.store.Hold(ctx, tx, machineEnvironment, sub, now)
+			return m.s.store.Control().Hold(ctx, tx, machineEnvironment, sub, now)
 		default:
 			return nil
 		}
@@ -246,7 +246,7 @@ func (m *machine) followSubscriptions() {
 		case sub.Deleted:
 			m.becomes(k, d.cancelled(now))
 		case !sub.Enabled && d.Status != Held:
-			m.becomes(k, d.held(now))
+			m.becomes(k, d.held())
 		case sub.Enabled && d.Status == Held:
 			m.becomes(k, d.returned(now)) // fewer are held here than the ramp releases at a time
 		}

@@ -21,6 +21,7 @@ const (
 	codeForwardLoop      = "forward_loop"
 	codePayloadExpired   = "payload_expired"
 	codeHeldExpired      = "held_expired"
+	codeLeaseLost        = "lease_lost"
 )
 
 // maxRetryAfter is the longest wait that a receiver can request.
@@ -34,6 +35,8 @@ type outcome struct {
 	Failure *Failure
 	// Permanent is set when a retry cannot help.
 	Permanent bool
+	// Refused is set when nothing was sent.
+	Refused bool
 	// DisableSubscription is set when the receiver wants no more deliveries (410 Gone).
 	DisableSubscription bool
 	// RetryAfter is the shortest wait that the receiver requests.

@@ -199,13 +199,11 @@ func TestHeldAfterAFailure(t *testing.T) {
 		held   Delivery
 		failed bool
 	}{
-		"never attempted": {Delivery{}.held(testTime()), false},
-		"a lease lost": {Delivery{}.claimed("claim", testTime()).leaseLost(testTime()).held(
-			testTime()), false},
-		"between attempts": {Delivery{GenerationAttempts: 1, AttemptCount: 1, LastFailure: failure}.held(
-			testTime()), true},
+		"never attempted":          {Delivery{}.held(), false},
+		"a lease lost":             {Delivery{}.claimed("claim", testTime()).leaseLost(testTime()).held(), false},
+		"between attempts":         {Delivery{GenerationAttempts: 1, AttemptCount: 1, LastFailure: failure}.held(), true},
 		"replayed after a failure": {attempt(Delivery{}, failure).replayed(testTime(), false), true},
-		"held after the replay of a failure": {attempt(Delivery{}, failure).replayed(testTime(), true).held(testTime()),
+		"held after the replay of a failure": {attempt(Delivery{}, failure).replayed(testTime(), true).held(),
 			true},
 		"replayed after its worker was lost": {loseWorker(Delivery{}).replayed(testTime(), false), true},
 		"replayed after a success":           {attempt(Delivery{}, nil).replayed(testTime(), false), false},

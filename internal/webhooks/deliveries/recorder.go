@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"sallyport/internal/platform/clock"
@@ -23,16 +24,24 @@ type result struct {
 	// attempt is stored unless the lease was released without one.
 	attempt   Attempt
 	attempted bool
+	// sent is set unless the attempt was refused before it reached the receiver.
+	sent bool
 	// counted is set when the statistics have the attempt.
 	counted bool
+	// probe is set when the attempt was a probe of the receiver.
+	probe bool
 }
 
-// outcomeBatch is how many outcomes one transaction stores: an update, an insert and a counter each.
+// outcomeBatch is the maximum number of outcomes that one transaction stores: an update, an insert and a counter each.
 const outcomeBatch = 256
 
+// leastOutcomes is that number on SQLite if that many take long.
+const leastOutcomes = 20
+
 // recordPace is the interval at which outcomes are stored while there are few. No request waits for them, and fewer
-// commits leave the disk and the one writer to the events.
-const recordPace = 20 * time.Millisecond
+// commits leave the disk and the one writer to the events. After a crash the deliveries whose outcome was not stored
+// yet are sent again.
+const recordPace = 50 * time.Millisecond
 
 // recordRetry is the wait of the recorder between attempts to reach a database that is down.
 const recordRetry = 250 * time.Millisecond
@@ -46,7 +55,8 @@ type recorder struct {
 	log        *slog.Logger
 	batches    *obs.Batches
 	dispatcher *dispatcher
-	wake       jobs.Wake
+	claimer    *claimer
+	breakers   *breakers
 
 	results *jobs.Batcher[*result]
 	counted counter
@@ -58,8 +68,9 @@ type recorder struct {
 
 func newRecorder(s *Service) *recorder {
 	r := &recorder{db: s.db, store: s.store, clock: s.clock, log: s.log, batches: s.batches, dispatcher: s.dispatcher,
-		wake: s.wake, stop: make(chan struct{}), recorded: make(chan struct{})}
-	r.life, r.end = context.WithCancel(context.Background())
+		claimer: s.claimer, breakers: s.breakers, counted: counter{runs: &s.store.runs}, stop: make(chan struct{}),
+		recorded: make(chan struct{})}
+	r.life, r.end = context.WithCancel(db.WithTurn(context.Background(), db.TurnDelivery))
 	r.results = jobs.NewBatcher(outcomeBatch, r.recordBatch)
 	r.results.Pace(recordPace)
 	return r
@@ -75,15 +86,40 @@ func (k *recorder) run() {
 // recorder runs until every sender has ended.
 func (k *recorder) submit(r *result) { k.results.Put(r) }
 
-// recordBatch stores a batch of results. While the database is down dispatch stops, and the batch is retried until it
-// is stored: its deliveries stay leased in memory meanwhile, so they are not sent again. Only the end of the process
-// ends the retries.
+// recordBatch stores a batch of results, in one transaction unless that would take long or emit many changes.
 func (k *recorder) recordBatch(batch []*result) {
+	for len(batch) > 0 {
+		n := firstPart(batch, k.store.outcomes.Limit())
+		k.record(batch[:n])
+		batch = batch[n:]
+	}
+}
+
+// firstPart returns how many results of the batch, from the first, one transaction stores: at most limit, and no more
+// than emit maxEmitted events.
+func firstPart(batch []*result, limit int) int {
+	most, emitted := min(len(batch), limit), 0
+	for i, r := range batch[:most] {
+		if m := (move{from: r.delivery, to: r.next}); m.isEmitted() {
+			emitted++
+		}
+		if emitted == maxEmitted {
+			return i + 1
+		}
+	}
+	return most
+}
+
+// record stores results. While the database is down dispatch stops, and the results are submitted again until they are
+// stored: their deliveries stay leased in memory meanwhile, so they are not sent again. Only the end of the process
+// ends that.
+func (k *recorder) record(batch []*result) {
 	ctx := k.life
-	start := k.clock.Now()
+	start, end := k.clock.Now(), k.watch()
 	for {
 		err := k.storeResults(ctx, batch)
 		if err == nil {
+			k.breakers.observe(batch)
 			break
 		}
 		if ctx.Err() != nil {
@@ -92,7 +128,7 @@ func (k *recorder) recordBatch(batch []*result) {
 			break
 		}
 		k.log.ErrorContext(ctx, "cannot store the outcomes of deliveries; dispatch stops until they are stored",
-			slog.Int("count", len(batch)), slog.String("error", err.Error()))
+			slog.Int("count", len(batch)), slog.String("error", err.Error()), obs.Outage("outcomes"))
 		k.dispatcher.pause()
 		t := k.clock.NewTimer(recordRetry)
 		select {
@@ -101,28 +137,41 @@ func (k *recorder) recordBatch(batch []*result) {
 		}
 		t.Stop()
 	}
+	end()
 	k.dispatcher.resume()
 	k.batches.Observe("outcomes", k.clock.Now().Sub(start), len(batch))
 	for _, r := range batch {
-		if k.dispatcher.done(r.delivery) {
-			k.wake.Signal()
-		}
+		k.dispatcher.done(r.delivery)
+		k.claimer.finished(r.next)
 	}
 }
 
-// storeResults stores the batch, in one transaction unless it contains many changes to emit.
-func (k *recorder) storeResults(ctx context.Context, batch []*result) error {
-	for _, part := range splitByEmitted(batch) {
-		if err := k.storePart(ctx, part); err != nil {
-			return err
+// storePatience is how long a batch may take to be stored until dispatch stops. A database that hangs reports an error
+// much later, and what is sent until then is sent without a record.
+const storePatience = 2 * time.Second
+
+// watch stops dispatch if storing a batch takes long. The function that it returns ends the watch.
+func (k *recorder) watch() (end func()) {
+	var mu sync.Mutex
+	stored := false
+	timer := time.AfterFunc(storePatience, func() { //nolint:forbidigo // real time, also in tests with a manual clock
+		mu.Lock()
+		defer mu.Unlock()
+		if !stored {
+			k.dispatcher.pause()
 		}
+	})
+	return func() {
+		timer.Stop()
+		mu.Lock()
+		defer mu.Unlock()
+		stored = true
 	}
-	return nil
 }
 
-// storePart stores results in one transaction or, if one of their leases was lost or a row cannot be stored, each in
+// storeResults stores results in one transaction or, if one of their leases was lost or a row cannot be stored, each in
 // its own.
-func (k *recorder) storePart(ctx context.Context, batch []*result) error {
+func (k *recorder) storeResults(ctx context.Context, batch []*result) error {
 	err := k.db.Tx(ctx, func(tx *sql.Tx) error { return k.storeBatch(ctx, tx, batch) })
 	if err == nil {
 		for _, r := range batch {
@@ -184,7 +233,7 @@ func (k *recorder) storeOne(ctx context.Context, r *result) error {
 	// A result that cannot be stored must not stop the others. Its lease expires, and the delivery is sent again.
 	k.log.ErrorContext(ctx, "the database refused the outcome of a delivery",
 		slog.String("event_uuid", r.delivery.EventUUID), slog.String("subscription_id", r.delivery.SubscriptionID),
-		slog.String("error", err.Error()))
+		slog.String("error", err.Error()), obs.Outage("refused outcome"))
 	return nil
 }
 

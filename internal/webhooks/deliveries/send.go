@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/jobs"
+	"sallyport/internal/platform/obs"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/subscriptions"
 )
@@ -21,7 +23,8 @@ const maxHops = 5
 const maxResponseBody = 16 << 10
 
 // sendDelivery makes one attempt of a leased delivery and submits its result. It never fails: an error becomes an
-// outcome, or releases the lease. If the host is busy it does nothing, and the dispatcher calls it again.
+// outcome, or releases the lease. If the host is busy, or the body does not fit into memory, it does nothing, and the
+// dispatcher calls it again.
 func (s *Service) sendDelivery(j *job) {
 	ctx := s.hard
 	target, err := s.subs.Target(ctx, j.delivery.Environment, j.delivery.SubscriptionID)
@@ -33,42 +36,38 @@ func (s *Service) sendDelivery(j *job) {
 	case err != nil:
 		s.releaseLease(ctx, j, "cannot read the subscription", err)
 		return
-	case !target.Enabled:
-		s.recorder.submit(&result{delivery: j.delivery, next: j.delivery.held(now)})
+	case !target.Enabled || !j.probe && s.breakers.isOpen(j.delivery.SubscriptionID):
+		s.recorder.submit(&result{delivery: j.delivery, next: j.delivery.returned(j.due).held()})
 		return
 	}
-	if target.URL != nil && !s.dispatcher.goesTo(j, egress.HostKey(target.URL)) {
+	if target.URL != nil && (!s.dispatcher.goesTo(j, egress.HostKey(target.URL)) || s.isPostponed(j, target.Timeout)) {
 		return
 	}
-	if j.event != nil && now.Sub(j.since) > freshFor {
-		j.event, j.payload = nil, nil
+	if j.event != nil && !s.epochs.isFresh(&j.content, now) {
+		j.content = content{}
 	}
 	if j.event == nil {
+		epoch := s.epochs.now()
 		e, err := s.events.Get(ctx, access.Whole(j.delivery.Environment), j.delivery.EventUUID)
 		if err != nil {
 			s.releaseLease(ctx, j, "cannot read the event", err)
 			return
 		}
-		j.event, j.since = &e, now
+		j.content = content{event: &e, since: now, epoch: epoch}
 	}
 	if j.event.PayloadExpired {
 		s.recorder.submit(&result{delivery: j.delivery, next: j.delivery.withoutPayload(j.event, now)})
 		return
 	}
-	if size := j.event.BodySize; j.payload == nil && size > maxHandedBody {
-		// An envelope doubles the body for a moment.
-		weight := min(2*size, maxBodyMemory)
-		if err := s.bodies.Acquire(ctx, weight); err != nil {
-			s.releaseLease(ctx, j, "the process is stopping", err)
-			return
-		}
-		defer s.bodies.Release(weight)
-	}
-	if err := s.loadPayload(ctx, j); err != nil {
-		s.releaseLease(ctx, j, "cannot read the payload", err)
+	if !s.dispatcher.memory.hasMemory(j, j.event.BodySize) {
 		return
 	}
-	s.attemptDelivery(ctx, j, target)
+	f, err := s.body(ctx, j, target.PayloadMode)
+	if err != nil {
+		s.releaseLease(ctx, j, "cannot make the body", err)
+		return
+	}
+	s.attemptDelivery(ctx, j, target, f)
 }
 
 func (s *Service) loadPayload(ctx context.Context, j *job) error {
@@ -88,17 +87,15 @@ func (s *Service) loadPayload(ctx context.Context, j *job) error {
 }
 
 // attemptDelivery sends the request and submits the outcome.
-func (s *Service) attemptDelivery(ctx context.Context, j *job, target *subscriptions.Target) {
+func (s *Service) attemptDelivery(ctx context.Context, j *job, target *subscriptions.Target, f form) {
+	if target.URL != nil && s.isPostponed(j, target.Timeout) {
+		return
+	}
 	started := s.clock.Now()
 	if j.delivery.AttemptCount == 0 && !j.replay() {
 		s.metrics.firstAttempt.Observe(started.Sub(j.event.ReceivedAt).Seconds())
 	}
-	content, contentType, err := buildBody(target.PayloadMode, j.event, j.payload)
-	if err != nil {
-		s.releaseLease(ctx, j, "cannot build the body", err)
-		return
-	}
-	h := buildHeaders(target, &j.delivery, j.event, contentType, content, started)
+	h := buildHeaders(target, &j.delivery, j.event, f.contentType, f.body, started)
 	a := Attempt{EventUUID: j.delivery.EventUUID, SubscriptionID: j.delivery.SubscriptionID,
 		Generation: j.delivery.Generation, Number: j.delivery.GenerationAttempts + 1, StartedAt: started,
 		RequestHeaders: storedRequestHeaders(h, target.Headers), ResponseHeaders: "{}"}
@@ -110,13 +107,28 @@ func (s *Service) attemptDelivery(ctx context.Context, j *job, target *subscript
 	case target.URL == nil:
 		o = refused(target.Refused.Code, target.Refused.Message, s.clock.Now())
 	default:
+		var withdrawn atomic.Bool
 		s.metrics.inFlight.Inc()
-		resp, sendErr := s.client.Do(ctx, egress.Request{Method: "POST", URL: target.URL, Header: h, Body: content,
-			Timeout: target.Timeout, MaxResponseBytes: maxResponseBody})
+		resp, sendErr := s.client.Do(ctx, egress.Request{Method: "POST", URL: target.URL, Header: h, Body: f.body,
+			Timeout: target.Timeout, MaxResponseBytes: maxResponseBody,
+			Begun: func(interrupt func()) { s.dispatcher.attempting(j, interrupt) },
+			Permit: func() bool {
+				withdrawn.Store(!s.leases.permits(j, 0))
+				return !withdrawn.Load()
+			}})
 		s.metrics.inFlight.Dec()
-		if sendErr != nil && ctx.Err() != nil {
+		lost := s.dispatcher.attempted(j)
+		switch {
+		case sendErr == nil:
+		case withdrawn.Load():
+			s.postpone(j)
+			return
+		case ctx.Err() != nil:
 			// Interrupted by the end of the process: the request may have arrived, and is sent again.
 			s.recorder.submit(&result{delivery: j.delivery, next: j.delivery.returned(s.clock.Now())})
+			return
+		case lost:
+			s.superseded(j, target, a)
 			return
 		}
 		o = judgeResponse(resp, sendErr, s.clock.Now())
@@ -126,9 +138,39 @@ func (s *Service) attemptDelivery(ctx context.Context, j *job, target *subscript
 	s.finishAttempt(ctx, j, target, a, o)
 }
 
+// superseded submits the record of an attempt that ended because its lease was lost. Its request may have arrived, and
+// the process that has the lease now sends it again.
+func (s *Service) superseded(j *job, target *subscriptions.Target, a Attempt) {
+	o := outcome{At: s.clock.Now()}
+	o.Failure = &Failure{Code: codeLeaseLost, Message: "Another process took the delivery over during the attempt",
+		At: o.At}
+	a.Outcome, a.ErrorCode, a.ErrorMessage = AttemptFailed, &o.Failure.Code, &o.Failure.Message
+	s.recorder.submit(&result{delivery: j.delivery, next: j.delivery.attempted(o, target.Schedule, jobs.Random()),
+		attempt: a, attempted: true})
+}
+
+// isPostponed reports whether an attempt that can take this long must not start, because the lease could end before it.
+// Then the job waits for the renewal of its lease.
+func (s *Service) isPostponed(j *job, timeout time.Duration) bool {
+	if s.leases.permits(j, timeout) {
+		return false
+	}
+	s.postpone(j)
+	return true
+}
+
+// postpone lets a job of which nothing was sent wait for the renewal of its lease. If the lease was lost, it ends.
+func (s *Service) postpone(j *job) {
+	if !s.leases.postpone(j) {
+		s.recorder.submit(&result{delivery: j.delivery, next: j.delivery.returned(j.due)})
+		return
+	}
+	s.metrics.postponed.Inc()
+}
+
 // refused returns the outcome of a delivery that must not be sent, now or later.
 func refused(code, message string, now time.Time) outcome {
-	return outcome{At: now, Permanent: true, Failure: &Failure{Code: code, Message: message, At: now}}
+	return outcome{At: now, Permanent: true, Refused: true, Failure: &Failure{Code: code, Message: message, At: now}}
 }
 
 // fillAttempt copies the response into the record of the attempt.
@@ -153,7 +195,8 @@ func (s *Service) finishAttempt(ctx context.Context, j *job, target *subscriptio
 	}
 	s.metrics.attempts.WithLabelValues(outcomeLabel(next.Status)).Inc()
 	s.logAttempt(ctx, j, &a, next)
-	s.recorder.submit(&result{delivery: j.delivery, next: next, attempt: a, attempted: true})
+	s.recorder.submit(&result{delivery: j.delivery, next: next, attempt: a, attempted: true, sent: !o.Refused,
+		probe: j.probe})
 	if o.DisableSubscription {
 		if err := s.subs.Disable(ctx, j.delivery.Environment, j.delivery.SubscriptionID,
 			"The receiver responded with 410 Gone"); err != nil {
@@ -193,7 +236,7 @@ func (s *Service) logAttempt(ctx context.Context, j *job, a *Attempt, next Deliv
 	if next.Status == RetryWait {
 		attrs = append(attrs, slog.Time("next_attempt_at", next.Due))
 	}
-	s.log.LogAttrs(ctx, slog.LevelInfo, "attempt", attrs...)
+	obs.WriteLine(ctx, s.log, slog.LevelInfo, "attempt", attrs...)
 }
 
 // releaseDelay keeps a delivery for which no attempt could begin from being claimed again immediately.
@@ -204,7 +247,7 @@ func (s *Service) releaseLease(ctx context.Context, j *job, why string, err erro
 	if ctx.Err() == nil {
 		s.log.ErrorContext(ctx, "released a delivery without an attempt", slog.String("reason", why),
 			slog.String("event_uuid", j.delivery.EventUUID), slog.String("subscription_id", j.delivery.SubscriptionID),
-			slog.String("error", err.Error()))
+			slog.String("error", err.Error()), obs.Outage("release: "+why))
 	}
 	s.recorder.submit(&result{delivery: j.delivery, next: j.delivery.returned(s.clock.Now().Add(releaseDelay))})
 }

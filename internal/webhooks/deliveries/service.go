@@ -28,14 +28,18 @@ type Config struct {
 	Clock   clock.Clock
 	Logger  *slog.Logger
 	Batches *obs.Batches
-	Options Options
+	// IsUncertain reports that Clock may be behind the database's until they are compared again; nil means never. No lease
+	// begins then.
+	IsUncertain func() bool
+	Options     Options
 }
 
 // Options are the limits of the workers.
 type Options struct {
 	// Concurrency limits the attempts in progress in this process, PerSubscription and PerHost those to one of each.
 	Concurrency, PerSubscription, PerHost int
-	// Lease is how long a delivery stays with a worker that does not renew it. It must exceed the longest timeout.
+	// Lease is how long a delivery stays with a worker that does not renew it. It must be more than twice the longest
+	// timeout, because it is renewed when half of it has passed at the latest.
 	Lease time.Duration
 	// Node names this process's data folder. At start the leases of a predecessor with the same name are recovered.
 	Node string
@@ -62,14 +66,18 @@ type Service struct {
 	opts    Options
 
 	dispatcher *dispatcher
+	backlog    *backlog
+	claimer    *claimer
+	leases     *leases
+	epochs     epochs
+	kept       *kept
+	fanouts    *fanouts
 	recorder   *recorder
+	breakers   *breakers
 	follower   *follower
-	wake       jobs.Wake
-	claims     *jobs.Claims
-	doubts     jobs.Doubts
-	// bodies limits the memory of large payloads that are being sent.
-	bodies *semaphore.Weighted
-	tests  testPlaces
+	// building limits the memory of large bodies that are read and built.
+	building *semaphore.Weighted
+	tests    testPlaces
 	// drained holds the deliveries that waited when Drain was called.
 	drained []Delivery
 	hard    context.Context //nolint:containedctx // the life of the attempts in progress, ended by Stop
@@ -78,46 +86,61 @@ type Service struct {
 	running sync.WaitGroup
 }
 
-// maxBodyMemory limits the memory of large payloads while they are sent, in bytes.
-const maxBodyMemory = 64 << 20
-
 // New returns a Service that sends nothing before Start.
 func New(c Config) *Service {
 	s := &Service{db: c.Store.db, store: c.Store, events: c.Store.events, subs: c.Subscriptions, client: c.Client,
-		clock: c.Clock, log: c.Logger, metrics: newMetrics(), batches: c.Batches, opts: c.Options, wake: jobs.NewWake(),
-		bodies: semaphore.NewWeighted(maxBodyMemory), claims: jobs.NewClaims(c.Options.Node)}
-	s.hard, s.cancel = context.WithCancel(context.Background())
-	s.dispatcher = newDispatcher(c.Options.Concurrency, c.Options.PerSubscription, c.Options.PerHost, s.sendDelivery)
+		clock: c.Clock, log: c.Logger, metrics: newMetrics(), batches: c.Batches, opts: c.Options,
+		building: semaphore.NewWeighted(maxBuiltMemory), backlog: newBacklog(), kept: newKept()}
+	s.hard, s.cancel = context.WithCancel(db.WithTurn(context.Background(), db.TurnDelivery))
+	s.dispatcher = newDispatcher(limits{c.Options.Concurrency, c.Options.PerSubscription, c.Options.PerHost},
+		clock.Counting(s.clock), s.sendDelivery)
+	s.breakers = newBreakers(s)
+	s.claimer = &claimer{store: s.store, dispatcher: s.dispatcher, backlog: s.backlog, breakers: s.breakers,
+		clock: s.clock, log: s.log, contents: s.contents, wake: jobs.NewWake(),
+		claims: jobs.NewClaims(c.Options.Node), lease: c.Options.Lease, isUncertain: c.IsUncertain}
+	if c.IsUncertain == nil {
+		s.claimer.isUncertain = func() bool { return false }
+	}
+	s.leases = &leases{store: s.store, dispatcher: s.dispatcher, claimer: s.claimer, clock: s.clock, log: s.log,
+		metrics: &s.metrics, length: c.Options.Lease}
+	s.fanouts = newFanouts(s.store, s.clock, s.log, c.Options.Node,
+		func(env id.Environment, subs []string) { s.Due(env, subs...) })
 	s.recorder = newRecorder(s)
-	s.follower = &follower{store: s.store, subs: s.subs, clock: s.clock, log: s.log, wake: s.wake}
+	s.breakers.storeCounts = s.recorder.storeCounts
+	s.follower = &follower{store: s.store, subs: s.subs, clock: s.clock, log: s.log, claimer: s.claimer,
+		breakers: s.breakers, work: newFollowWork()}
 	return s
 }
 
 // Store returns the service's store, for reading.
 func (s *Service) Store() *Store { return s.store }
 
-// start recovers the leases of a predecessor and starts the workers.
+// start reads which breakers are open, recovers the leases of a predecessor and starts the workers.
 func (s *Service) start(ctx context.Context) error {
+	if err := s.breakers.refresh(ctx); err != nil {
+		return err
+	}
 	for {
-		n, more, err := s.store.recover(ctx, s.clock.Now(), s.claims.NodePrefix(), s.dispatcher.holds)
+		n, more, err := s.store.recover(ctx, s.clock.Now(), s.claimer.claims.NodePrefix(), s.dispatcher.holds)
 		if err != nil {
 			return err
 		}
 		if n > 0 {
 			s.log.WarnContext(ctx, "recovered deliveries that an earlier process left unfinished", slog.Int("count", n))
 		}
-		if !more {
+		if !more || n == 0 {
 			break
 		}
 	}
-	loopCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	loopCtx, cancel := context.WithCancel(db.WithTurn(context.WithoutCancel(ctx), db.TurnDelivery))
 	s.loops = cancel
 	go s.recorder.run()
-	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, s.wake, s.claimDue) })
-	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, nil, s.keepLeases) })
-	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, s.store.follow, s.follower.followSubscriptions) })
+	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, s.claimer.wake, s.claimer.claimDue) })
+	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, s.dispatcher.renew, s.leases.keep) })
+	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, s.store.follow.wake, s.follower.run) })
 	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, nil, s.measure) })
 	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, nil, s.recorder.storeCounts) })
+	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, s.breakers.wake, s.breakers.run) })
 	return nil
 }
 
@@ -131,8 +154,11 @@ func (s *Service) stop(ctx context.Context) {
 	s.loops()
 	s.running.Wait()
 	waiting = append(waiting, s.dispatcher.stop()...)
+	for _, j := range s.claimer.unsure {
+		waiting = append(waiting, j.delivery)
+	}
 	now := s.clock.Now()
-	if err := s.store.changeEach(context.WithoutCancel(ctx), waiting, now, func(d Delivery) Delivery {
+	if _, err := s.store.changeEach(context.WithoutCancel(ctx), waiting, now, func(d Delivery) Delivery {
 		return d.returned(now)
 	}); err != nil {
 		s.log.ErrorContext(ctx, "cannot release leases; they expire", slog.String("error", err.Error()))
@@ -148,103 +174,18 @@ func (s *Service) stop(ctx context.Context) {
 	s.recorder.end()
 }
 
-// newLease returns the claim and the end of the lease for deliveries that are about to be committed as leased.
-func (s *Service) newLease(now time.Time) (claim string, until time.Time) {
-	return s.claims.Next(), now.Add(s.opts.Lease)
+// handOver gives a committed delivery to the workers, whose lease began after the moment given.
+func (s *Service) handOver(d Delivery, leased clock.Moment, c content) {
+	if len(c.payload.Body) > maxHandedBody {
+		c.payload = nil
+	}
+	s.dispatcher.enqueue(&job{delivery: d, due: d.CreatedAt, leased: leased, content: c})
 }
 
-// maxHandedBody is the size of the largest body that stays in memory from receipt to its first attempt, in bytes.
-const maxHandedBody = 32 << 10
-
-// freshFor is how long a payload in memory is assumed to exist in the database. After that it is read again before it
-// is sent, because any node may have removed it.
-const freshFor = time.Second
-
-// handOver gives a committed, leased delivery to the workers.
-func (s *Service) handOver(d Delivery, e *events.Event, p *events.Payload) {
-	if len(p.Body) > maxHandedBody {
-		p = nil
-	}
-	s.dispatcher.enqueue(&job{delivery: d, event: e, payload: p, since: s.clock.Now()})
-}
-
-// Wake makes the workers look for due deliveries immediately.
-func (s *Service) Wake() { s.wake.Signal() }
-
-// pollInterval is how often due deliveries are claimed when nothing wakes the claimer: it limits how late a retry
-// starts.
-const pollInterval = 500 * time.Millisecond
-
-// claimDue leases due deliveries into memory until there are none or no room is left.
-func (s *Service) claimDue(ctx context.Context) time.Duration {
-	// A claim that has begun is completed even when the process is stopping: if it is interrupted during its commit, or
-	// cannot be released, it leaves leases behind that no process knows of.
-	whole := context.WithoutCancel(ctx)
-	if err := s.doubts.Resolve(func(claim string) error {
-		return s.store.releaseClaim(whole, claim, s.clock.Now())
-	}); err != nil {
-		s.log.ErrorContext(ctx, "cannot release deliveries of an uncertain commit", slog.String("error", err.Error()))
-	}
-	for ctx.Err() == nil {
-		free, full := s.dispatcher.room()
-		if free == 0 {
-			return pollInterval
-		}
-		now := s.clock.Now()
-		claim, until := s.newLease(now)
-		claimed, err := s.store.claim(whole, claim, now, until, min(free, chunk), full)
-		if err != nil {
-			s.doubts.Add(claim, err)
-			s.log.ErrorContext(ctx, "cannot claim due deliveries", slog.String("error", err.Error()))
-			return pollInterval
-		}
-		var back []Delivery
-		for _, d := range claimed {
-			if !s.dispatcher.reserve(d.SubscriptionID) {
-				back = append(back, d)
-				continue
-			}
-			s.dispatcher.enqueue(&job{delivery: d})
-		}
-		if err := s.store.changeEach(whole, back, now, func(d Delivery) Delivery { return d.returned(now) }); err != nil {
-			s.log.ErrorContext(ctx, "cannot release leases; they expire", slog.String("error", err.Error()))
-		}
-		if len(claimed) < min(free, chunk) || len(back) > 0 {
-			break
-		}
-	}
-	return pollInterval
-}
-
-// keepLeases renews the leases of the deliveries in memory and recovers leases that other processes lost.
-func (s *Service) keepLeases(ctx context.Context) time.Duration {
-	interval := s.opts.Lease / 4
-	now := s.clock.Now()
-	var old []Delivery
-	for _, d := range s.dispatcher.all() {
-		if d.Due.Sub(now) < s.opts.Lease*3/4 {
-			old = append(old, d)
-		}
-	}
-	if err := s.store.renew(ctx, old, now.Add(s.opts.Lease)); err != nil && ctx.Err() == nil {
-		s.log.ErrorContext(ctx, "cannot renew leases", slog.String("error", err.Error()))
-	}
-	for {
-		n, more, err := s.store.recover(ctx, now, "", s.dispatcher.holds)
-		if err != nil {
-			if ctx.Err() == nil {
-				s.log.ErrorContext(ctx, "cannot recover lost leases", slog.String("error", err.Error()))
-			}
-			return interval
-		}
-		if n > 0 {
-			s.log.WarnContext(ctx, "recovered deliveries whose lease had expired", slog.Int("count", n))
-			s.wake.Signal()
-		}
-		if !more || n == 0 {
-			return interval
-		}
-	}
+// Due records that deliveries of subscriptions of the environment are due, after the commit that made them so. Those
+// that no one records are found a little later.
+func (s *Service) Due(env id.Environment, subscriptionIDs ...string) {
+	s.claimer.note(env, s.clock.Now(), subscriptionIDs...)
 }
 
 // measure refreshes the gauges of the queue.

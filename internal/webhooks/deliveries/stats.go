@@ -142,7 +142,7 @@ type Stats struct {
 }
 
 // Stats returns the statistics of a subscription that the view shows, and its waiting deliveries. The cost depends on
-// the range and not on the number of attempts.
+// the range and not on the number of attempts. It takes turns among the lists of the environment.
 //
 // Errors: not_found; validation errors at the locations of the query.
 func (s *Service) Stats(ctx context.Context, v access.View, subscriptionID string, r StatsRequest) (Stats, error) {
@@ -154,11 +154,16 @@ func (s *Service) Stats(ctx context.Context, v access.View, subscriptionID strin
 		return Stats{}, err
 	}
 	length, _, _ := r.Bucket.bounds()
-	counted, err := s.readCounts(ctx, v.Environment, subscriptionID, from, to, length)
-	if err != nil {
+	out := Stats{From: from, To: to}
+	var counted map[int64]histogram
+	if err := s.db.List(ctx, string(v.Environment), func(ctx context.Context, q db.Querier) (err error) {
+		if counted, err = s.readCounts(ctx, q, v.Environment, subscriptionID, from, to, length); err == nil {
+			out.Open, err = s.store.countOpen(ctx, q, v.Environment, subscriptionID)
+		}
+		return err
+	}); err != nil {
 		return Stats{}, err
 	}
-	out := Stats{From: from, To: to}
 	total := histogram{}
 	for start := from; start.Before(to); start = start.Add(length) {
 		h := counted[clock.Millis(start)]
@@ -166,16 +171,15 @@ func (s *Service) Stats(ctx context.Context, v access.View, subscriptionID strin
 		total.merge(h)
 	}
 	out.Total = total.counts()
-	out.Open, err = s.store.countOpen(ctx, v.Environment, subscriptionID)
-	return out, err
+	return out, nil
 }
 
 // readCounts returns the stored counts together with those that this process has not stored yet.
-func (s *Service) readCounts(ctx context.Context, env id.Environment, subscriptionID string, from, to time.Time,
-	length time.Duration) (map[int64]histogram, error) {
+func (s *Service) readCounts(ctx context.Context, q db.Querier, env id.Environment, subscriptionID string, from,
+	to time.Time, length time.Duration) (map[int64]histogram, error) {
 	s.recorder.counted.storing.RLock()
 	defer s.recorder.counted.storing.RUnlock()
-	counted, err := s.store.stats(ctx, env, subscriptionID, from, to, length)
+	counted, err := s.store.stats(ctx, q, env, subscriptionID, from, to, length)
 	if err == nil {
 		s.recorder.counted.addPending(env, subscriptionID, clock.Millis(from), clock.Millis(to), length.Milliseconds(),
 			counted)
@@ -244,13 +248,13 @@ func percentiles(classes map[int64]int64) *Percentiles {
 }
 
 // stats returns the counts of each bucket that has any, by its start in Unix milliseconds.
-func (s *Store) stats(ctx context.Context, env id.Environment, subscriptionID string, from, to time.Time,
+func (s *Store) stats(ctx context.Context, q db.Querier, env id.Environment, subscriptionID string, from, to time.Time,
 	length time.Duration) (map[int64]histogram, error) {
 	widest := statHour
 	if length < time.Hour {
 		widest = statMinute // hours that are joined cannot be divided into minutes
 	}
-	rows, err := s.db.Read().QueryContext(ctx, `SELECT s.start_ms - s.start_ms % $5, s.measure, s.class,
+	rows, err := q.QueryContext(ctx, `SELECT s.start_ms - s.start_ms % $5, s.measure, s.class,
 			CAST(SUM(s.n) AS bigint) FROM delivery_stats s
 		WHERE s.subscription_id = $1 AND s.environment_id = $2 AND s.width_ms IN ($6, $7) AND s.start_ms >= $3
 		AND s.start_ms < $4
@@ -278,11 +282,12 @@ func (s *Store) stats(ctx context.Context, env id.Environment, subscriptionID st
 }
 
 // countOpen counts the waiting deliveries of a subscription, by state.
-func (s *Store) countOpen(ctx context.Context, env id.Environment, subscriptionID string) (map[Status]int64, error) {
+func (s *Store) countOpen(ctx context.Context, q db.Querier, env id.Environment,
+	subscriptionID string) (map[Status]int64, error) {
 	open := map[Status]int64{}
 	for _, status := range []Status{Pending, RetryWait, Held} {
 		var n int64
-		err := s.db.Read().QueryRowContext(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM deliveries d WHERE `+whereOpen+
+		err := q.QueryRowContext(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM deliveries d WHERE `+whereOpen+
 			` AND d.subscription_id = $1 AND d.status = $2 AND d.environment_id = $3 LIMIT `+strconv.Itoa(openLimit)+`) q`,
 			subscriptionID, string(status), string(env)).Scan(&n)
 		if err != nil {

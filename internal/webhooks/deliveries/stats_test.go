@@ -81,7 +81,7 @@ func TestStats(t *testing.T) {
 		w.clock.Advance(2 * time.Hour)
 		w.attempted(t, sub, 0, 0, failure) // refused before anything was sent
 		require.NoError(t, w.db.Tx(t.Context(), func(tx *sql.Tx) error {
-			return w.store.Cancel(t.Context(), tx, w.env, sub, w.clock.Now())
+			return w.store.Control().Cancel(t.Context(), tx, w.env, sub, w.clock.Now())
 		}))
 		_, waiting := w.event(Delivery{Status: Held}, sub)
 		w.insert(t, []events.NewEvent{{Event: events.Event{UUID: waiting.EventUUID, Environment: w.env, Verification: "{}"},
@@ -116,10 +116,11 @@ func TestStats(t *testing.T) {
 
 		_, err := w.Stats(t.Context(), access.Whole(w.env), id.New(id.PrefixSubscription), StatsRequest{})
 		require.True(t, apperr.Is(err, apperr.CodeNotFound))
-		foreign, err := w.store.stats(t.Context(), id.Environment(id.New(id.PrefixEnvironment)), sub, s.From, s.To, time.Hour)
+		foreign, err := w.store.stats(t.Context(), w.db.Read(), id.Environment(id.New(id.PrefixEnvironment)), sub, s.From,
+			s.To, time.Hour)
 		require.NoError(t, err)
 		require.Empty(t, foreign)
-		open, err := w.store.countOpen(t.Context(), id.Environment(id.New(id.PrefixEnvironment)), sub)
+		open, err := w.store.countOpen(t.Context(), w.db.Read(), id.Environment(id.New(id.PrefixEnvironment)), sub)
 		require.NoError(t, err)
 		require.Zero(t, open[Held])
 	})
@@ -136,9 +137,7 @@ func TestStatsOfUnusualAttempts(t *testing.T) {
 		w.clock.Advance(time.Hour)
 		_, err := w.Replay(t.Context(), w.anybody(), d.EventUUID, ReplayRequest{Force: true})
 		require.NoError(t, err)
-		claim, until := w.newLease(w.clock.Now())
-		leased, err := w.store.claim(t.Context(), claim, w.clock.Now(), until, 1, nil)
-		require.NoError(t, err)
+		leased := w.claim(t, w.clock.Now(), 1, sub)
 		again, lost := w.result(leased[0], outcome{At: w.clock.Now()}), w.result(leased[0], outcome{At: w.clock.Now()})
 		for range 2 {
 			require.NoError(t, w.recorder.storeResults(t.Context(), []*result{again}))

@@ -10,6 +10,7 @@ import (
 
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/obs"
 )
 
 // countInterval is how often the counts of attempts are stored. A crash loses the counts since then; the attempts
@@ -21,6 +22,7 @@ const countInterval = time.Second
 type counter struct {
 	mu      sync.Mutex
 	pending tally
+	runs    *failureRuns
 	// storing is locked while pending moves to the database, and for reading by readers of both.
 	storing sync.RWMutex
 }
@@ -31,6 +33,7 @@ func (c *counter) add(r *result) {
 		return
 	}
 	r.counted = true
+	c.runs.add(&r.attempt, r.delivery.SubscriptionID)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.pending == nil {
@@ -94,7 +97,8 @@ func (k *recorder) storeCounts(ctx context.Context) time.Duration {
 			k.counted.restore(part)
 		}
 		if ctx.Err() == nil {
-			k.log.ErrorContext(ctx, "cannot store the counts of delivery attempts", slog.String("error", err.Error()))
+			k.log.ErrorContext(ctx, "cannot store the counts of delivery attempts", slog.String("error", err.Error()),
+				obs.Outage("counts"))
 		}
 	}
 	return countInterval

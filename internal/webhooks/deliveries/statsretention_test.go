@@ -26,7 +26,8 @@ func (w *world) count(t require.TestingT, width int64, counted tally) {
 
 // byHour returns the counts of a subscription by hour, for any widths of the rows, and how many rows are by the minute.
 func (w *world) byHour(t require.TestingT, sub string) (counts map[int64]histogram, minutes int) {
-	counts, err := w.store.stats(w.hard, w.env, sub, clock.FromMillis(0), testTime().Add(1000*time.Hour), time.Hour)
+	counts, err := w.store.stats(w.hard, w.db.Read(), w.env, sub, clock.FromMillis(0), testTime().Add(1000*time.Hour),
+		time.Hour)
 	require.NoError(t, err)
 	require.NoError(t, w.db.Read().QueryRowContext(w.hard, "SELECT COUNT(*) FROM delivery_stats WHERE subscription_id "+
 		"= $1 AND width_ms = $2", sub, statMinute).

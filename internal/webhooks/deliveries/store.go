@@ -11,11 +11,12 @@ import (
 	"slices"
 	"strconv"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
-	"sallyport/internal/platform/jobs"
 	"sallyport/internal/webhooks/events"
+	"sallyport/internal/webhooks/subscriptions"
 )
 
 // errStale is the error of a change to a delivery that is no longer in the state from which the change starts.
@@ -28,8 +29,13 @@ type Store struct {
 	events   *events.Store
 	emitters []Emitter
 	log      *slog.Logger
+	// moves and outcomes are how many deliveries a transaction changes, without and with attempts.
+	moves, outcomes *db.Chunk
+	breakers        breakerStore
+	// runs knows the failures in a row of subscriptions.
+	runs failureRuns
 	// follow wakes the worker that makes deliveries follow their subscriptions.
-	follow jobs.Wake
+	follow *followSignal
 }
 
 // StoreConfig holds what a Store is made from.
@@ -44,7 +50,9 @@ type StoreConfig struct {
 
 // NewStore returns a Store.
 func NewStore(c StoreConfig) *Store {
-	s := &Store{db: c.DB, events: c.Events, emitters: c.Emitters, log: c.Logger, follow: jobs.NewWake()}
+	s := &Store{db: c.DB, events: c.Events, emitters: c.Emitters, log: c.Logger, follow: newFollowSignal(),
+		breakers: breakerStore{c.DB},
+		moves:    c.DB.NewChunk(leastChunk, chunk), outcomes: c.DB.NewChunk(leastOutcomes, outcomeBatch)}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -96,6 +104,14 @@ var updateDeliveries = &db.MultiRow{ //nolint:gochecknoglobals // a constant sta
 // that a move leaves open although its event's payload was expunged meanwhile is cancelled, so that no transaction ends
 // with such a delivery.
 func (s *Store) apply(ctx context.Context, tx *sql.Tx, moves []move, nowMillis int64, tried ...*result) error {
+	of := s.moves
+	if len(tried) > 0 {
+		of = s.outcomes
+	}
+	return of.Measure(len(moves), func() error { return s.applyMeasured(ctx, tx, moves, nowMillis, tried) })
+}
+
+func (s *Store) applyMeasured(ctx context.Context, tx *sql.Tx, moves []move, nowMillis int64, tried []*result) error {
 	if err := s.applyAll(ctx, tx, moves, nowMillis, tried); err != nil {
 		return err
 	}
@@ -261,7 +277,11 @@ func scanDelivery(r *sql.Rows) (Delivery, error) {
 
 // query returns the deliveries that a condition selects.
 func (s *Store) query(ctx context.Context, q db.Querier, condition string, args ...any) ([]Delivery, error) {
-	rows, err := q.QueryContext(ctx, "SELECT "+deliveryColumns+" FROM deliveries d WHERE "+condition, args...)
+	return scanDeliveries(q.QueryContext(ctx, "SELECT "+deliveryColumns+" FROM deliveries d WHERE "+condition, args...))
+}
+
+// scanDeliveries reads the rows of a query for deliveryColumns.
+func scanDeliveries(rows *sql.Rows, err error) ([]Delivery, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read deliveries: %w", err)
 	}
@@ -279,33 +299,77 @@ func (s *Store) query(ctx context.Context, q db.Querier, condition string, args 
 // lock returns the suffix that locks the rows a transaction is about to change.
 func (s *Store) lock() string { return s.db.ForUpdate() }
 
-// ByEvents returns the deliveries of events of the environment, by event, oldest subscription first.
-func (s *Store) ByEvents(ctx context.Context, env id.Environment, uuids []string) (map[string][]Delivery, error) {
+// readEvents is the number of events whose deliveries one query reads, and listedEvents that of a page's events.
+const readEvents, listedEvents = 100, 20
+
+// ByEvents returns the deliveries of events, by event, oldest subscription first: those to subscriptions that the view
+// shows.
+func (s *Store) ByEvents(ctx context.Context, v access.View, uuids []string) (map[string][]Delivery, error) {
 	out := map[string][]Delivery{}
-	for len(uuids) > 0 {
-		n := min(len(uuids), 100)
-		args := []any{string(env)}
-		for _, u := range uuids[:n] {
-			args = append(args, u)
+	for chunk := range slices.Chunk(uuids, readEvents) {
+		if err := s.addByEvent(ctx, s.db.Read(), v, chunk, out); err != nil {
+			return nil, err
 		}
-		list, err := s.query(ctx, s.db.Read(), "d.environment_id = $1 AND d.event_uuid IN "+db.In(2, n)+
-			" ORDER BY d.event_uuid, d.subscription_id", args...)
+	}
+	return out, nil
+}
+
+// Statuses returns the statuses of an event's deliveries to these subscriptions. One without a delivery is not in the
+// map.
+func (s *Store) Statuses(ctx context.Context, env id.Environment, eventUUID string,
+	subscriptionIDs []string) (map[string]Status, error) {
+	out := make(map[string]Status, len(subscriptionIDs))
+	for some := range slices.Chunk(subscriptionIDs, chunk) {
+		args := []any{eventUUID, string(env)}
+		for _, sub := range some {
+			args = append(args, sub)
+		}
+		list, err := s.query(ctx, s.db.Read(), "d.event_uuid = $1 AND d.environment_id = $2 AND d.subscription_id IN "+
+			db.In(3, len(some)), args...)
 		if err != nil {
 			return nil, err
 		}
 		for _, d := range list {
-			out[d.EventUUID] = append(out[d.EventUUID], d)
+			out[d.SubscriptionID] = d.Status
 		}
-		uuids = uuids[n:]
 	}
 	return out, nil
+}
+
+// ByListedEvents is ByEvents for the events of a page: it takes turns among the lists of the environment.
+func (s *Store) ByListedEvents(ctx context.Context, v access.View, uuids []string) (map[string][]Delivery, error) {
+	out := map[string][]Delivery{}
+	for chunk := range slices.Chunk(uuids, listedEvents) {
+		if err := s.db.List(ctx, string(v.Environment), func(ctx context.Context, q db.Querier) error {
+			return s.addByEvent(ctx, q, v, chunk, out)
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// addByEvent adds the deliveries of events by event.
+func (s *Store) addByEvent(ctx context.Context, q db.Querier, v access.View, uuids []string,
+	out map[string][]Delivery) error {
+	args := make([]any, 0, len(uuids)+1)
+	for _, u := range uuids {
+		args = append(args, u)
+	}
+	shown, bound := shownWhere(v, "d.", len(uuids)+1)
+	list, err := s.query(ctx, q, "d.event_uuid IN "+db.In(1, len(uuids))+" AND "+shown+
+		" ORDER BY d.event_uuid, d.subscription_id", append(args, bound...)...)
+	for _, d := range list {
+		out[d.EventUUID] = append(out[d.EventUUID], d)
+	}
+	return err
 }
 
 // Filter implements events.DeliveryFilter.
 type Filter struct{}
 
-// Where returns a condition that is true for events with a delivery that meets all criteria.
-func (Filter) Where(column string, c events.DeliveryCriteria, next int) (string, []any) {
+// Where returns a condition that is true for events with a delivery that the view shows and that meets all criteria.
+func (Filter) Where(v access.View, column string, c events.DeliveryCriteria, next int) (string, []any) {
 	var conditions string
 	var args []any
 	in := func(expression string, n int) {
@@ -339,5 +403,16 @@ func (Filter) Where(column string, c events.DeliveryCriteria, next int) (string,
 	if conditions == "" {
 		return "", nil
 	}
+	if shown, names := subscriptions.ShownWhere(v, "fd.subscription_id", next+len(args)); shown != "" {
+		conditions += " AND " + shown
+		args = append(args, names...)
+	}
 	return "EXISTS (SELECT 1 FROM deliveries fd WHERE fd.event_uuid = " + column + conditions + ")", args
+}
+
+// Of returns the deliveries to a subscription of the environment. All deliveries to a subscription are of one
+// environment, so one of them shows it, and the others are read from the index alone.
+func (Filter) Of(env id.Environment, subscriptionID string) (from, column, condition string, args []any) {
+	return "deliveries fd", "fd.event_uuid", `fd.subscription_id = ? AND (SELECT o.environment_id FROM deliveries o
+		WHERE o.subscription_id = ? LIMIT 1) = ?`, []any{subscriptionID, subscriptionID, string(env)}
 }

@@ -38,7 +38,7 @@ func deadResult(d Delivery) *result {
 
 func (w *world) leased(t *testing.T) Delivery {
 	t.Helper()
-	claim, until := w.newLease(testTime())
+	claim, until := w.claimer.newLease(testTime())
 	return w.one(t, Delivery{Status: Sending, ClaimID: claim, Due: until}, w.subscription())
 }
 
@@ -57,31 +57,34 @@ func TestOneDeliveryPerEventAndSubscription(t *testing.T) {
 	})
 }
 
-// A claim takes the delivery that has been due longest first, leaves out excluded ones and those not due yet, and takes
-// nothing twice.
+// A claim takes of each subscription what is due longest first, pending or waiting for a retry, no more than it asks
+// for, and nothing of others, nothing that is not due yet and nothing twice.
 func TestClaimOrder(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		w := newWorld(t, store)
-		sub, full := w.subscription(), w.subscription()
-		at := func(s time.Duration, subscription string) Key {
-			return w.one(t, Delivery{Status: RetryWait, Due: testTime().Add(s)}, subscription).Key
+		sub, other, full := w.subscription(), w.subscription(), w.subscription()
+		at := func(s time.Duration, status Status, subscription string) Key {
+			return w.one(t, Delivery{Status: status, Due: testTime().Add(s)}, subscription).Key
 		}
-		second, first, third := at(-2*time.Second, sub), at(-3*time.Second, sub), at(0, sub)
-		at(-4*time.Second, full)
-		at(time.Millisecond, sub)
-		var got []Key
+		second, first := at(-2*time.Second, Pending, sub), at(-3*time.Second, RetryWait, sub)
+		fourth, third := at(0, Pending, sub), at(-time.Second, RetryWait, sub)
+		others := at(-time.Hour, Pending, other)
+		at(-4*time.Second, Pending, full)
+		at(time.Millisecond, RetryWait, sub)
+		at(time.Millisecond, Pending, sub)
+		at(-time.Hour, Held, sub)
+		var got [][]Key
 		for range 3 {
-			name, until := w.newLease(testTime())
-			claimed, err := w.store.claim(t.Context(), name, testTime(), until, 2, []string{full})
-			require.NoError(t, err)
-			for _, d := range claimed {
+			var round []Key
+			for _, d := range w.claim(t, testTime(), 3, sub, other) {
 				require.Equal(t, Sending, d.Status)
 				require.Equal(t, d, w.read(t, d.Key))
-				got = append(got, d.Key)
+				round = append(round, d.Key)
 			}
+			got = append(got, round)
 		}
-		require.Equal(t, []Key{first, second, third}, got)
+		require.Equal(t, [][]Key{{first, second, third, others}, {fourth}, nil}, got)
 	})
 }
 
@@ -104,11 +107,7 @@ func TestConcurrentClaims(t *testing.T) {
 		for node := range claimed {
 			group.Go(func() error {
 				for range size {
-					name, until := w.newLease(testTime())
-					more, err := w.store.claim(t.Context(), name, testTime(), until, 7, nil)
-					if err != nil {
-						return err
-					}
+					more := w.claim(t, testTime(), 7, sub)
 					claimed[node] = append(claimed[node], more...)
 					if len(more) == 0 {
 						return nil
@@ -126,9 +125,7 @@ func TestConcurrentClaims(t *testing.T) {
 				require.Equal(t, d.ClaimID, w.read(t, d.Key).ClaimID)
 			}
 		}
-		rest, err := w.store.claim(t.Context(), "rest", testTime(), testTime(), size, nil)
-		require.NoError(t, err)
-		require.Len(t, seen, size-len(rest))
+		require.Len(t, seen, size-len(w.claim(t, testTime(), size, sub)))
 	})
 }
 
@@ -141,7 +138,9 @@ func TestRenew(t *testing.T) {
 		stale := lost
 		stale.ClaimID = "another"
 		until := testTime().Add(time.Hour)
-		require.NoError(t, w.store.renew(t.Context(), []Delivery{mine, stale}, until))
+		kept, err := w.store.renew(t.Context(), []Delivery{mine, stale}, until)
+		require.NoError(t, err)
+		require.Equal(t, map[Key]bool{mine.Key: true}, kept)
 		require.Equal(t, until, w.read(t, mine.Key).Due)
 		require.Equal(t, lost.Due, w.read(t, lost.Key).Due)
 		// The outcome of a renewed lease counts: a lease is identified by its claim, not its end.
@@ -165,7 +164,7 @@ func TestOutcomesStoredTwice(t *testing.T) {
 		require.Empty(t, log.String())
 		for _, r := range []*result{first, second} {
 			require.Equal(t, Dead, w.read(t, r.delivery.Key).Status)
-			attempts, err := w.store.Attempts(t.Context(), w.env, r.delivery.EventUUID, page.Request{Limit: 9})
+			attempts, err := w.store.Attempts(t.Context(), access.Whole(w.env), r.delivery.EventUUID, page.Request{Limit: 9})
 			require.NoError(t, err)
 			require.Len(t, attempts, 1)
 			require.Equal(t, AttemptFailed, attempts[0].Outcome)
@@ -194,7 +193,7 @@ func TestOutcomeOfALostLease(t *testing.T) {
 		require.EqualValues(t, 1, before.LeasesLost)
 		require.NoError(t, w.recorder.storeResults(t.Context(), []*result{deadResult(lost)}))
 		require.Equal(t, before, w.read(t, lost.Key))
-		attempts, err := w.store.Attempts(t.Context(), w.env, lost.EventUUID, page.Request{Limit: 9})
+		attempts, err := w.store.Attempts(t.Context(), access.Whole(w.env), lost.EventUUID, page.Request{Limit: 9})
 		require.NoError(t, err)
 		require.Len(t, attempts, 1)
 		require.Equal(t, AttemptSuperseded, attempts[0].Outcome)
@@ -221,13 +220,13 @@ func TestRecoverOfAPredecessor(t *testing.T) {
 }
 
 // Releasing the deliveries of a subscription that is enabled again starts at fifty a second and doubles every ten
-// seconds up to the greatest chunk; switching it off and on does not start faster.
+// seconds up to ten chunks; switching it off and on does not start faster.
 func TestReleaseRamp(t *testing.T) {
 	t.Parallel()
 	var r releases
 	now := testTime()
 	var rates []int
-	for range 35 {
+	for range 80 {
 		rates = append(rates, r.allowed("s", now))
 		require.Zero(t, r.allowed("s", now.Add(followInterval-1)))
 		now = now.Add(followInterval)
@@ -235,8 +234,11 @@ func TestReleaseRamp(t *testing.T) {
 	require.Equal(t, 50, rates[0])
 	require.Equal(t, 50, rates[9])
 	require.Equal(t, 100, rates[10])
-	require.Equal(t, chunk, rates[20])
-	require.Equal(t, chunk, rates[34])
+	require.Equal(t, 200, rates[20])
+	require.Equal(t, 400, rates[30])
+	require.Equal(t, 1600, rates[59])
+	require.Equal(t, 2000, rates[60])
+	require.Equal(t, 2000, rates[79])
 	r.forget("s")
 	require.Zero(t, r.allowed("s", now.Add(-1)))
 	require.Equal(t, 50, r.allowed("s", now))
@@ -251,10 +253,10 @@ func TestForeignEnvironment(t *testing.T) {
 		d := w.leased(t)
 		require.NoError(t, w.recorder.storeResults(t.Context(), []*result{deadResult(d)}))
 		foreign := id.Environment(id.New(id.PrefixEnvironment))
-		byEvent, err := w.store.ByEvents(t.Context(), foreign, []string{d.EventUUID})
+		byEvent, err := w.store.ByEvents(t.Context(), access.Whole(foreign), []string{d.EventUUID})
 		require.NoError(t, err)
 		require.Empty(t, byEvent)
-		attempts, err := w.store.Attempts(t.Context(), foreign, d.EventUUID, page.Request{Limit: 9})
+		attempts, err := w.store.Attempts(t.Context(), access.Whole(foreign), d.EventUUID, page.Request{Limit: 9})
 		require.NoError(t, err)
 		require.Empty(t, attempts)
 		p := access.System("test")
@@ -300,7 +302,7 @@ func TestHoldAndCancelOfMany(t *testing.T) {
 			}))
 		}
 		w.subs.byID[sub].Enabled = false
-		change(w.store.Hold)
+		change(w.store.Control().Hold)
 		require.Equal(t, firstChunk, count(Held))
 		w.follower.followSubscriptions(t.Context())
 		require.Equal(t, size, count(Held))
@@ -312,7 +314,7 @@ func TestHoldAndCancelOfMany(t *testing.T) {
 		require.Equal(t, releaseStart, count(Pending), "and not twice in a second")
 
 		w.subs.byID[sub].Deleted = true
-		change(w.store.Cancel)
+		change(w.store.Control().Cancel)
 		require.Equal(t, firstChunk, count(Cancelled))
 		w.follower.followSubscriptions(t.Context())
 		require.Equal(t, size, count(Cancelled))

@@ -103,7 +103,7 @@ func (s *Service) Test(ctx context.Context, v access.View, subscriptionID string
 	if err != nil {
 		return TestResult{}, err
 	}
-	found := Explain(&e, filters.NewEvent(&e, &p), &sub)
+	found := Explain(&e, filters.NewEvent(&e, &p).Evaluate, &sub)
 	out := TestResult{WebhookID: e.UUID, WouldMatch: found.Failed == "", Filter: found.Filter, URL: target.RawURL,
 		ResponseHeaders: "{}"}
 	content, contentType, err := buildBody(target.PayloadMode, &e, &p)

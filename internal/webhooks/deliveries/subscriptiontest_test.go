@@ -88,18 +88,18 @@ func TestExplainAsksTheFilter(t *testing.T) {
 		event.provider_config_key == "k" && event.connection_id == "c" && event.content_type == "x" &&
 		event.headers["h"] == "1" && event.body.n == 1`
 	sub := subscriptions.Subscription{EventTypes: []string{"b"}, Filter: filter}
-	found := Explain(&e, filters.NewEvent(&e, &p), &sub)
+	found := Explain(&e, filters.NewEvent(&e, &p).Evaluate, &sub)
 	require.Empty(t, found.Failed, "%+v", found.Filter)
 	require.True(t, found.Filter.Matches)
 
 	p.Encoding = events.Text
-	require.Equal(t, subscriptions.OnFilter, Explain(&e, filters.NewEvent(&e, &p), &sub).Failed,
+	require.Equal(t, subscriptions.OnFilter, Explain(&e, filters.NewEvent(&e, &p).Evaluate, &sub).Failed,
 		"a text is no JSON, whatever it looks like")
-	found = Explain(&e, filters.NewEvent(&e, nil), &sub)
+	found = Explain(&e, filters.NewEvent(&e, nil).Evaluate, &sub)
 	require.Equal(t, subscriptions.OnFilter, found.Failed)
 	require.Equal(t, filters.CodeExpired, found.Filter.Failure.Code)
 	sub.EventTypes = []string{"c"}
-	found = Explain(&e, filters.NewEvent(&e, nil), &sub)
+	found = Explain(&e, filters.NewEvent(&e, nil).Evaluate, &sub)
 	require.Equal(t, subscriptions.OnEventTypes, found.Failed)
 	require.Nil(t, found.Filter, "a filter is asked only where the rest holds")
 }

@@ -3,6 +3,7 @@ package deliveries
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/await"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/subscriptions"
 )
@@ -35,6 +37,9 @@ func newWorld(t *testing.T, store testkit.Store) *world {
 	return w
 }
 
+// testLease is the lease of the services of tests. It exceeds the timeout of their subscriptions, which is await.Limit.
+const testLease = 5 * await.Limit
+
 // newService returns a service with limits, which sends by the client.
 func newService(d *db.DB, subs Subscriptions, clk clock.Clock, client *egress.Client,
 	concurrency, perSubscription, perHost int) *Service {
@@ -42,7 +47,39 @@ func newService(d *db.DB, subs Subscriptions, clk clock.Clock, client *egress.Cl
 		Store:         NewStore(StoreConfig{DB: d, Events: events.New(events.Config{DB: d, Deliveries: Filter{}})}),
 		Subscriptions: subs, Client: client, Clock: clk, Logger: slog.New(slog.DiscardHandler), Batches: obs.NewBatches(),
 		Options: Options{Concurrency: concurrency, PerSubscription: perSubscription, PerHost: perHost,
-			Lease: 2 * time.Minute, Node: "node"}})
+			Lease: testLease, Node: "node"}})
+}
+
+// followSubscriptions is run of a follower that looks at all subscriptions now.
+func (f *follower) followSubscriptions(ctx context.Context) time.Duration {
+	f.whole, f.changes = pause{}, pause{}
+	return f.run(ctx)
+}
+
+// all returns the deliveries in memory.
+func (d *dispatcher) all() []Delivery {
+	list, _ := d.toRenew(-1)
+	return list
+}
+
+// claim leases up to limit due deliveries of each of the subscriptions, as a node that has room for them; none if some
+// have changed since it read them.
+func (s *Service) claim(t require.TestingT, now time.Time, limit int, subscriptionIDs ...string) []Delivery {
+	asks := make([]ask, len(subscriptionIDs))
+	for i, sub := range subscriptionIDs {
+		asks[i] = ask{sub, limit}
+	}
+	name, until := s.claimer.newLease(now)
+	claimed, err := s.store.claim(context.WithoutCancel(s.hard), name, now, until, asks)
+	if errors.Is(err, errStale) {
+		return nil
+	}
+	require.NoError(t, err)
+	list := make([]Delivery, len(claimed))
+	for i, c := range claimed {
+		list[i] = c.Delivery
+	}
+	return list
 }
 
 // subscription makes a subscription that is enabled.

@@ -83,6 +83,8 @@ type Event struct {
 	Hops int64
 	// AttemptCount counts the recorded attempts over all deliveries.
 	AttemptCount int64
+	// DeliveryCount counts the deliveries, including those that a worker has yet to store.
+	DeliveryCount int64
 	// LastError is the JSON object of the last failed attempt, or nil.
 	LastError  *string
 	ReceivedAt time.Time

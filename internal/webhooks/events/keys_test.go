@@ -172,12 +172,21 @@ func TestMarkRedelivered(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		s := newStore(store.DB)
-		e := newEvent(newEnvironment())
-		run(t.Context(), t, store.DB, events.Insert([]events.NewEvent{e})...)
+		e, healthy := newEvent(newEnvironment()), newEvent(newEnvironment())
+		run(t.Context(), t, store.DB, events.Insert([]events.NewEvent{e, healthy})...)
+		may, err := s.MayRedeliver(t.Context(), healthy.Environment, healthy.UUID, at(0))
+		require.NoError(t, err)
+		require.False(t, may, "no delivery is dead")
+		_, err = store.DB.Write().ExecContext(t.Context(), "UPDATE webhook_events SET n_dead = 1 WHERE event_uuid = $1",
+			e.UUID)
+		require.NoError(t, err)
 		for _, c := range []struct {
 			now, notAfter int64
 			want          bool
 		}{{0, -5, true}, {4, -1, false}, {5, 0, true}, {6, 1, false}} {
+			may, err := s.MayRedeliver(t.Context(), e.Environment, e.UUID, at(c.notAfter))
+			require.NoError(t, err)
+			require.Equal(t, c.want, may, "at %d", c.now)
 			require.NoError(t, store.DB.Tx(t.Context(), func(tx *sql.Tx) error {
 				got, err := s.MarkRedelivered(t.Context(), tx, e.Environment, e.UUID, at(c.now), at(c.notAfter))
 				require.Equal(t, c.want, got, "at %d", c.now)

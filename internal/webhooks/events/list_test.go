@@ -147,15 +147,21 @@ func fits(t require.TestingT, f events.Filter, e events.Event) bool {
 		(f.ReceivedBefore == nil || e.ReceivedAt.Before(*f.ReceivedBefore))
 }
 
-// With any combination of filters, a list holds exactly the events that fit, and walking its pages shows each once,
-// newest or oldest first. Another environment sees none of them.
+// However little a search looks at before it returns, and with any combination of filters, a list holds exactly the
+// events that fit, and walking its pages shows each once, newest or oldest first. Another environment sees none of
+// them.
 func TestListAgainstDefinition(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
-		s := newStore(store.DB)
 		ctx := t.Context()
 		rapid.Check(t, func(rt *rapid.T) {
-			env := newEnvironment()
+			s, env := newStore(store.DB), newEnvironment()
+			if rapid.Bool().Draw(rt, "little at a time") {
+				s.BoundSearch(rapid.IntRange(1, 4).Draw(rt, "window"))
+			}
+			if rapid.Bool().Draw(rt, "every query that may end does") {
+				s.LimitWindows(time.Nanosecond)
+			}
 			list := storeRandom(ctx, rt, store, env)
 			f := drawFilter(rt, list)
 			want := []string{}
@@ -167,7 +173,7 @@ func TestListAgainstDefinition(t *testing.T) {
 			require.Equal(rt, want, walk(ctx, rt, s, env, f, true))
 			slices.Reverse(want)
 			require.Equal(rt, want, walk(ctx, rt, s, env, f, false))
-			foreign, err := s.List(ctx, access.Whole(newEnvironment()), f, page.Request{Limit: page.MaxLimit})
+			foreign, _, err := s.List(ctx, access.Whole(newEnvironment()), f, page.Request{Limit: page.MaxLimit})
 			require.NoError(rt, err)
 			require.Empty(rt, foreign)
 		})
@@ -180,16 +186,21 @@ func walk(ctx context.Context, rt *rapid.T, s *events.Store, env id.Environment,
 	request := page.Request{Limit: rapid.IntRange(1, 4).Draw(rt, "limit"), Ascending: ascending}
 	all := []string{}
 	for {
-		rows, err := s.List(ctx, access.Whole(env), f, request)
+		rows, place, err := s.List(ctx, access.Whole(env), f, request)
 		require.NoError(rt, err)
 		for _, e := range rows[:min(len(rows), request.Limit)] {
 			all = append(all, e.UUID)
 		}
-		if len(rows) <= request.Limit {
+		switch {
+		case len(rows) > request.Limit:
+			require.Len(rt, rows, request.Limit+1)
+			require.Empty(rt, place)
+			place = all[len(all)-1]
+		case place == "":
 			return all
 		}
-		require.Len(rt, rows, request.Limit+1)
-		request.After = all[len(all)-1]
+		require.NotEqual(rt, request.After, place, "the list does not get on")
+		request.After = place
 	}
 }
 
@@ -272,7 +283,7 @@ func TestReceivedBoundsUUIDs(t *testing.T) {
 			{events.Filter{ReceivedAfter: &after, ReceivedBefore: &before}, uuids[1:4]},
 		} {
 			f := c.filter
-			list, err := s.List(t.Context(), access.Whole(env), f, page.Request{Limit: page.MaxLimit, Ascending: true})
+			list, _, err := s.List(t.Context(), access.Whole(env), f, page.Request{Limit: page.MaxLimit, Ascending: true})
 			require.NoError(t, err)
 			found := []string{}
 			for _, e := range list {
@@ -297,14 +308,14 @@ func TestSlowList(t *testing.T) {
 		s, v := newStore(store.DB), access.Whole(newEnvironment())
 		s.BoundLists(time.Nanosecond)
 		for _, f := range []events.Filter{{}, {Search: "a"}, {IdempotencyKeys: []string{"a"}}} {
-			_, err := s.List(t.Context(), v, f, page.Request{Limit: 1})
+			_, _, err := s.List(t.Context(), v, f, page.Request{Limit: 1})
 			var e *apperr.Error
 			require.ErrorAs(t, err, &e)
 			require.Equal(t, apperr.CodeUnavailable, e.Code)
 			require.Contains(t, e.Message, "narrow them")
 			gone, leave := context.WithCancel(t.Context())
 			leave()
-			_, err = s.List(gone, v, f, page.Request{Limit: 1})
+			_, _, err = s.List(gone, v, f, page.Request{Limit: 1})
 			require.ErrorIs(t, err, context.Canceled)
 			require.NotErrorAs(t, err, &e)
 		}

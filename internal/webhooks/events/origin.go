@@ -29,8 +29,10 @@ func isOwn(provider, eventType string) bool {
 	return provider == OwnProvider && strings.HasPrefix(eventType, OwnPrefix)
 }
 
-// Origins returns the origins of the environment's events by uuid. Unknown events are not in the map.
-func (s *Store) Origins(ctx context.Context, env id.Environment, uuids []string) (map[string]Origin, error) {
+// Origins returns the origins of the environment's events by uuid, in the transaction tx. Unknown events are not in the
+// map.
+func (s *Store) Origins(ctx context.Context, tx db.Querier, env id.Environment,
+	uuids []string) (map[string]Origin, error) {
 	out := make(map[string]Origin, len(uuids))
 	for len(uuids) > 0 {
 		n := min(len(uuids), 100)
@@ -38,7 +40,7 @@ func (s *Store) Origins(ctx context.Context, env id.Environment, uuids []string)
 		for _, u := range uuids[:n] {
 			args = append(args, u)
 		}
-		rows, err := s.db.Read().QueryContext(ctx, `SELECT event_uuid, event_type, provider, provider_config_key,
+		rows, err := tx.QueryContext(ctx, `SELECT event_uuid, event_type, provider, provider_config_key,
 				connection_id, connection_uuid
 			FROM webhook_events WHERE environment_id = $1 AND event_uuid IN `+db.In(2, n), args...)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"sallyport/internal/platform/access"
@@ -13,7 +14,6 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
-	"sallyport/internal/platform/page"
 )
 
 // row is an event as it is stored.
@@ -45,6 +45,8 @@ func columns(r *row) db.Columns {
 		db.Col("e.body_size", &r.BodySize),
 		db.Col("e.hops", &r.Hops),
 		db.Col("e.attempt_count", &r.AttemptCount),
+		db.Col("e.n_sending + e.n_pending + e.n_retry_wait + e.n_held + e.n_held_failed + e.n_dead + e.n_succeeded + "+
+			"e.n_cancelled", &r.DeliveryCount),
 		db.Col("e.last_error", &r.LastError),
 		db.Col("e.received_ms", db.Millis(&r.ReceivedAt)),
 		db.Col("e.updated_ms", db.Millis(&r.UpdatedAt)),
@@ -70,8 +72,26 @@ const table = "FROM webhook_events e"
 
 // shown restricts a query to the events that the view shows.
 func shown(v access.View) *db.Where {
-	w := new(db.Where).And("e.environment_id = ?", string(v.Environment))
-	return w.Numbered(v.Connections.Where("e.connection_id", w.Next()))
+	return bounded(new(db.Where).And("e.environment_id = ?", string(v.Environment)), v.Connections)
+}
+
+// bounded restricts a query to the events that the bound shows, as Shows does.
+func bounded(w *db.Where, b access.Bound) *db.Where {
+	w.Numbered(b.Where("e.connection_id", w.Next()))
+	if b.Contains("") && !b.Unrestricted() {
+		w.And("NOT (e.connection_id = '' AND e.provider = ? AND SUBSTR(e.event_type, 1, "+strconv.Itoa(len(OwnPrefix))+
+			") = ?)", OwnProvider, OwnPrefix)
+	}
+	return w
+}
+
+// Shows reports whether the bound shows the event: it contains the event's connection. One of the gateway's own events
+// without a connection belongs to the whole environment, because it can name what belongs to any connection.
+func Shows(b access.Bound, e *Event) bool {
+	if e.ConnectionID == "" && e.Own() {
+		return b.Unrestricted()
+	}
+	return b.Contains(e.ConnectionID)
 }
 
 // events returns the events of the environment's rows, with what follows from their age.
@@ -97,7 +117,7 @@ func (s *Store) Get(ctx context.Context, v access.View, uuid string) (Event, err
 	if err != nil {
 		return Event{}, fmt.Errorf("read an event: %w", err)
 	}
-	r, found, err := db.One(ctx, s.db.Read(), columns, table, shown(v).And("e.event_uuid = ?", uuid), "")
+	r, found, err := db.One(ctx, db.ReadAs(ctx, s.db), columns, table, shown(v).And("e.event_uuid = ?", uuid), "")
 	if err != nil {
 		return Event{}, fmt.Errorf("read an event: %w", err)
 	}
@@ -113,7 +133,7 @@ func (s *Store) ByUUIDs(ctx context.Context, env id.Environment, uuids []string)
 	out := make(map[string]*Event, len(uuids))
 	for chunk := range slices.Chunk(uuids, 100) {
 		w := new(db.Where).And("e.environment_id = ?", string(env))
-		rows, err := db.All(ctx, s.db.Read(), columns, table, db.AnyOf(w, "e.event_uuid", chunk), "")
+		rows, err := db.All(ctx, db.ReadAs(ctx, s.db), columns, table, db.AnyOf(w, "e.event_uuid", chunk), "")
 		var list []Event
 		if err == nil {
 			list, err = s.events(ctx, env, rows)
@@ -131,6 +151,16 @@ func (s *Store) ByUUIDs(ctx context.Context, env id.Environment, uuids []string)
 // Payloads returns the payloads of events of the environment by uuid. Events without a payload, or with an expired one,
 // are not in the map.
 func (s *Store) Payloads(ctx context.Context, env id.Environment, list []Event) (map[string]Payload, error) {
+	return s.payloads(ctx, env, list, "p.body")
+}
+
+// Headers is Payloads without the bodies, which it does not read.
+func (s *Store) Headers(ctx context.Context, env id.Environment, list []Event) (map[string]Payload, error) {
+	return s.payloads(ctx, env, list, "NULL")
+}
+
+func (s *Store) payloads(ctx context.Context, env id.Environment, list []Event,
+	body string) (map[string]Payload, error) {
 	out := make(map[string]Payload, len(list))
 	list = slices.DeleteFunc(slices.Clone(list), func(e Event) bool { return e.PayloadExpired || e.DuplicateOf != nil })
 	for len(list) > 0 {
@@ -140,7 +170,8 @@ func (s *Store) Payloads(ctx context.Context, env id.Environment, list []Event) 
 			args = append(args, e.UUID)
 		}
 		// received_ms lets PostgreSQL open one day's partition instead of all of them.
-		rows, err := s.db.Read().QueryContext(ctx, `SELECT p.event_uuid, p.headers, p.body, p.encoding FROM webhook_events e
+		rows, err := db.ReadAs(ctx, s.db).QueryContext(ctx, `SELECT p.event_uuid, p.headers, `+body+`, p.encoding
+			FROM webhook_events e
 			JOIN webhook_event_payloads p ON p.event_uuid = e.event_uuid AND p.received_ms = e.received_ms
 			WHERE e.environment_id = $1 AND e.event_uuid IN `+db.In(2, n), args...)
 		if err != nil {
@@ -182,46 +213,8 @@ type Filter struct {
 	DeliveryCriteria
 }
 
-// List returns a page of the events that the view shows, and one more if another page follows. A filter by key or a
-// search finds a duplicate only while the original event exists. A search that is the beginning of too many types is a
-// validation error. A list that takes longer than readTimeout is unavailable.
-func (s *Store) List(ctx context.Context, v access.View, f Filter, p page.Request) ([]Event, error) {
-	limited, cancel := context.WithTimeout(ctx, s.readTimeout)
-	defer cancel()
-	found, err := s.list(limited, v, f, p)
-	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return nil, apperr.Wrap(apperr.CodeUnavailable, "The list takes too long with these filters: narrow them, as by "+
-			"received_after, connection_id or event_type", err).RetryIn(2 * time.Second)
-	}
-	return found, err
-}
-
-func (s *Store) list(ctx context.Context, v access.View, f Filter, p page.Request) ([]Event, error) {
-	w := shown(v)
-	s.addFilter(w, f)
-	tail := w.Page("e.event_uuid", p)
-	query, args, ok, err := s.narrowed(ctx, v, w, f, p)
-	if err != nil || ok && query == "" {
-		return []Event{}, err
-	}
-	var rows []row
-	if ok {
-		rows, err = db.Query(ctx, s.db.Read(), columns, query, args...)
-	} else {
-		rows, err = db.All(ctx, s.db.Read(), columns, table, w, tail)
-	}
-	var list []Event
-	if err == nil {
-		list, err = s.events(ctx, v.Environment, rows)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list events: %w", err)
-	}
-	return list, nil
-}
-
 // addFilter adds the conditions of the filter.
-func (s *Store) addFilter(w *db.Where, f Filter) {
+func (s *Store) addFilter(w *db.Where, v access.View, f Filter) {
 	db.AnyOf(w, "e.status", f.Statuses)
 	if len(f.Statuses) > 0 && onlyFailures(f.Statuses) {
 		w.And("e.failed_ms IS NOT NULL") // names the partial index
@@ -244,13 +237,9 @@ func (s *Store) addFilter(w *db.Where, f Filter) {
 	if f.ReceivedBefore != nil {
 		w.And("e.received_ms < ?", clock.Millis(*f.ReceivedBefore))
 	}
-	receivedBetween(w, f)
-	w.Numbered(s.deliveries.Where("e.event_uuid", f.DeliveryCriteria, w.Next()))
+	receivedBetween(w, "e.event_uuid", f)
+	w.Numbered(s.deliveries.Where(v, "e.event_uuid", f.DeliveryCriteria, w.Next()))
 }
-
-// readTimeout limits a list's query: a filter with few matches in a long history must not occupy a connection without
-// end.
-const readTimeout = 5 * time.Second
 
 func onlyFailures(statuses []Status) bool {
 	for _, s := range statuses {
@@ -263,11 +252,11 @@ func onlyFailures(statuses []Status) bool {
 
 // receivedBetween restricts the query to the uuids of the times of receipt in the filter. They are in the order of the
 // index, so that events of other times are not read.
-func receivedBetween(w *db.Where, f Filter) {
+func receivedBetween(w *db.Where, column string, f Filter) {
 	if f.ReceivedAfter != nil {
-		w.And("e.event_uuid >= ?", id.FirstUUID(f.ReceivedAfter.Add(-passedAfter)))
+		w.And(column+" >= ?", id.FirstUUID(f.ReceivedAfter.Add(-passedAfter)))
 	}
 	if f.ReceivedBefore != nil {
-		w.And("e.event_uuid < ?", id.FirstUUID(f.ReceivedBefore.Add(passedAfter)))
+		w.And(column+" < ?", id.FirstUUID(f.ReceivedBefore.Add(passedAfter)))
 	}
 }

@@ -40,10 +40,16 @@ type Found struct {
 	End bool
 }
 
-// Next returns up to limit events of the view that the scan selects, after the given place.
+// Next returns up to limit events of the view that the scan selects, after the given place. It takes its turn among the
+// lists of the environment.
 func (s *Store) Next(ctx context.Context, v access.View, scan Scan, place string, limit int) (Found, error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
+	return db.Listed(ctx, s.db, string(v.Environment), func(ctx context.Context, q db.Querier) (Found, error) {
+		return s.next(ctx, q, v, scan, place, limit)
+	})
+}
+
+func (s *Store) next(ctx context.Context, q db.Querier, v access.View, scan Scan, place string,
+	limit int) (Found, error) {
 	order := page.Request{Ascending: !scan.Descending}
 	// These conditions, which indexes serve, limit the window: a window of failed events can span any number of others.
 	w := new(db.Where).And("e.environment_id = ?", string(v.Environment))
@@ -51,7 +57,7 @@ func (s *Store) Next(ctx context.Context, v access.View, scan Scan, place string
 	if len(scan.Statuses) > 0 && onlyFailures(scan.Statuses) {
 		w.And("e.failed_ms IS NOT NULL") // names the partial index
 	}
-	receivedBetween(w, scan.Filter)
+	receivedBetween(w, "e.event_uuid", scan.Filter)
 	if scan.Through != "" {
 		w.And("e.event_uuid <= ?", scan.Through)
 	}
@@ -59,7 +65,7 @@ func (s *Store) Next(ctx context.Context, v access.View, scan Scan, place string
 		w.And("e.event_uuid "+order.Compare()+" ?", place)
 	}
 	var last string
-	more, err := db.Found("the end of a window of events", s.db.Read().QueryRowContext(ctx, "SELECT e.event_uuid "+table+
+	more, err := db.Found("the end of a window of events", q.QueryRowContext(ctx, "SELECT e.event_uuid "+table+
 		w.Text()+" ORDER BY e.event_uuid "+order.Direction()+" LIMIT 1 OFFSET "+strconv.Itoa(scan.Window-1), w.Args()...).
 		Scan(&last))
 	if err != nil {
@@ -72,15 +78,15 @@ func (s *Store) Next(ctx context.Context, v access.View, scan Scan, place string
 		}
 		w.And("e.event_uuid"+within, last)
 	}
-	w.Numbered(v.Connections.Where("e.connection_id", w.Next()))
-	s.addFilter(w, scan.Filter)
+	bounded(w, v.Connections)
+	s.addFilter(w, v, scan.Filter)
 	if scan.Failing {
 		w.And("(e.n_dead > 0 OR e.n_retry_wait > 0)")
 	}
 	if !scan.ReceivedThrough.IsZero() {
 		w.And("e.received_ms <= ?", clock.Millis(scan.ReceivedThrough))
 	}
-	rows, err := db.All(ctx, s.db.Read(), columns, table, w,
+	rows, err := db.All(ctx, q, columns, table, w,
 		"ORDER BY e.event_uuid "+order.Direction()+" LIMIT "+strconv.Itoa(limit))
 	var out Found
 	if err == nil {

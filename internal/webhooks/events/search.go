@@ -8,11 +8,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"sallyport/internal/platform/access"
-	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
-	"sallyport/internal/platform/page"
 )
 
 const (
@@ -22,9 +19,6 @@ const (
 	// maxSearchKeys is the maximum number of events of a key that are looked up individually. If a key has more, the list
 	// is read from its beginning, as for other filters, and finds them soon.
 	maxSearchKeys = 100
-	// maxSearchBound is the maximum number of connections in the bound of a searching key. With more, the list is read as
-	// for other filters.
-	maxSearchBound = 50
 )
 
 // search adds the condition that an event has the uuid or the key q, or a type that begins with q.
@@ -37,64 +31,9 @@ func search(w *db.Where, q string) {
 		")) = " + arg + ")")
 }
 
-// narrowed returns a query for a filter by a search or by keys. It uses an index for each way in which an event can
-// match, so that its cost depends on the matches and not on the history. The query is empty if nothing matches. w holds
-// the conditions of the list. ok is false for other filters.
-func (s *Store) narrowed(ctx context.Context, v access.View, w *db.Where, f Filter,
-	p page.Request) (query string, args []any, ok bool, err error) {
-	if f.Search == "" && len(f.IdempotencyKeys) == 0 {
-		return "", nil, false, nil
-	}
-	// The bound is in each way: a long one makes a statement longer than SQLite takes.
-	if names, _ := v.Connections.Names(); len(names) > maxSearchBound {
-		return "", nil, false, nil
-	}
-	own := w.Clone()
-	order := fmt.Sprintf(" ORDER BY event_uuid %s LIMIT %d", p.Direction(), p.Fetch())
-	ways, ok, err := s.ways(ctx, v.Environment, own, f)
-	if err != nil || !ok || len(ways) == 0 {
-		return "", nil, ok, err
-	}
-	for i, way := range ways {
-		ways[i] = "SELECT q.event_uuid FROM (SELECT e.event_uuid FROM webhook_events e" + own.Text() + " AND " + way +
-			order + ") q"
-	}
-	// CROSS JOIN, because otherwise SQLite would read the whole history in the requested order.
-	return "WITH found (event_uuid) AS (" + strings.Join(ways, " UNION ") + order + ") SELECT " +
-		columns(new(row)).Names() +
-		" FROM found CROSS JOIN webhook_events e WHERE e.event_uuid = found.event_uuid AND e.environment_id = $1 ORDER BY " +
-		"e.event_uuid " + p.Direction(), own.Args(), true, nil
-}
-
-// ways returns conditions, each served by an index. An event that matches the search, or else the keys, meets one of
-// them. ok is false if there would be too many.
-func (s *Store) ways(ctx context.Context, env id.Environment, w *db.Where,
-	f Filter) (ways []string, ok bool, err error) {
-	keys := f.IdempotencyKeys
-	if f.Search != "" {
-		keys = []string{f.Search}
-	}
-	list, err := s.holders(ctx, env, keys)
-	if err != nil || len(list) > maxSearchKeys {
-		return nil, false, err
-	}
-	for _, uuid := range list {
-		arg := w.Arg(uuid)
-		ways = append(ways, "e.event_uuid = "+arg, "e.duplicate_of IS NOT NULL AND e.duplicate_of = "+arg)
-	}
-	if f.Search == "" {
-		return ways, true, nil
-	}
-	types, err := s.typesWith(ctx, env, f.Search)
-	for _, t := range types {
-		ways = append(ways, "e.event_type = "+w.Arg(t))
-	}
-	return ways, true, err
-}
-
 // holders returns events of the environment that may have one of the keys: those that hold it, and those that a key
 // names; at most one more than maxSearchKeys. Its cost depends on the number of connections, by which keys are stored.
-func (s *Store) holders(ctx context.Context, env id.Environment, keys []string) ([]string, error) {
+func (s *Store) holders(ctx context.Context, q db.Querier, env id.Environment, keys []string) ([]string, error) {
 	var list []string
 	args := []any{string(env)}
 	var lookups []string
@@ -110,7 +49,7 @@ func (s *Store) holders(ctx context.Context, env id.Environment, keys []string) 
 				AND k.key_hash = $%d) AS event_uuid FROM scope s`, len(args)))
 		}
 	}
-	rows, err := s.db.Read().QueryContext(ctx, `WITH RECURSIVE scope (connection_uuid) AS (
+	rows, err := q.QueryContext(ctx, `WITH RECURSIVE scope (connection_uuid) AS (
 		SELECT (SELECT k.connection_uuid FROM webhook_event_keys k ORDER BY k.connection_uuid LIMIT 1)
 		UNION ALL
 		SELECT (SELECT k.connection_uuid FROM webhook_event_keys k WHERE k.connection_uuid > scope.connection_uuid
@@ -134,9 +73,9 @@ func (s *Store) holders(ctx context.Context, env id.Environment, keys []string) 
 	return list, nil
 }
 
-// typesWith returns the environment's types that begin with a text. It steps through the index from one to the next.
-// More than maxSearchTypes are a validation error.
-func (s *Store) typesWith(ctx context.Context, env id.Environment, prefix string) ([]string, error) {
+// typesWith returns the environment's types that begin with a text, at most one more than maxSearchTypes. It steps
+// through the index from one to the next.
+func (s *Store) typesWith(ctx context.Context, q db.Querier, env id.Environment, prefix string) ([]string, error) {
 	// PostgreSQL's operators that compare bytes, as the index does, regardless of the collation. SQLite compares so by
 	// itself.
 	from, over, below, order := ">=", ">", "<", ""
@@ -150,11 +89,12 @@ func (s *Store) typesWith(ctx context.Context, env id.Environment, prefix string
 		limit = " AND e.event_type " + below + " $3"
 	}
 	next := func(condition string) string {
-		return "SELECT (SELECT e.event_type FROM webhook_events e WHERE e.environment_id = $1 AND e.event_type " + condition +
-			limit +
+		// PostgreSQL's index has the condition that the type is not empty.
+		return "SELECT (SELECT e.event_type FROM webhook_events e WHERE e.environment_id = $1 AND e.event_type <> '' " +
+			"AND e.event_type " + condition + limit +
 			" ORDER BY e.event_type" + order + " LIMIT 1)"
 	}
-	rows, err := s.db.Read().QueryContext(ctx, fmt.Sprintf(`WITH RECURSIVE hop (event_type, n) AS (%s, 1
+	rows, err := q.QueryContext(ctx, fmt.Sprintf(`WITH RECURSIVE hop (event_type, n) AS (%s, 1
 		UNION ALL %s, hop.n + 1 FROM hop
 		WHERE hop.event_type IS NOT NULL AND hop.n <= %d) SELECT hop.event_type FROM hop WHERE hop.event_type IS NOT NULL`,
 		next(from+" $2"), next(over+" hop.event_type"), maxSearchTypes), args...)
@@ -169,10 +109,6 @@ func (s *Store) typesWith(ctx context.Context, env id.Environment, prefix string
 		return err
 	}); err != nil {
 		return nil, fmt.Errorf("find types: %w", err)
-	}
-	if len(types) > maxSearchTypes {
-		return nil, apperr.Invalid(apperr.Detail{Location: "query.q", Rule: "selective",
-			Message: fmt.Sprintf("is the beginning of more than %d event types; make it longer", maxSearchTypes)})
 	}
 	return types, nil
 }

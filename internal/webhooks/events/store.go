@@ -3,8 +3,10 @@ package events
 import (
 	"time"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
 )
 
 // Store reads events and their payloads. Methods with a transaction belong to the caller's.
@@ -13,16 +15,21 @@ type Store struct {
 	deliveries DeliveryFilter
 	retention  Retention
 	clock      clock.Clock
-	// readTimeout limits a list. It is a field for the tests.
-	readTimeout time.Duration
+	// readTimeout and searchTime limit a list, and window is how many events its first query looks at. They are fields for
+	// the tests.
+	readTimeout, searchTime, windowLimit time.Duration
+	window                               int
 }
 
 // DeliveryFilter turns the filters on deliveries into a condition on an event's uuid. internal/webhooks/deliveries
 // provides it.
 type DeliveryFilter interface {
 	// Where returns a condition on the named column, with placeholders from $next on, and its arguments. Empty fields do
-	// not restrict.
-	Where(column string, f DeliveryCriteria, next int) (condition string, args []any)
+	// not restrict. Deliveries that the view does not show meet no condition.
+	Where(v access.View, column string, f DeliveryCriteria, next int) (condition string, args []any)
+	// Of returns the table of the deliveries to a subscription of the environment, the column with the uuid of the event,
+	// and the condition, with ? for its arguments. An index has them in the order of that column.
+	Of(env id.Environment, subscriptionID string) (from, column, condition string, args []any)
 }
 
 // DeliveryCriteria filters events by their deliveries.
@@ -44,7 +51,8 @@ type Config struct {
 
 // New returns a Store.
 func New(c Config) *Store {
-	s := &Store{db: c.DB, deliveries: c.Deliveries, retention: c.Retention, clock: c.Clock, readTimeout: readTimeout}
+	s := &Store{db: c.DB, deliveries: c.Deliveries, retention: c.Retention, clock: c.Clock, readTimeout: readTimeout,
+		searchTime: searchTime, windowLimit: windowLimit, window: firstWindow}
 	if s.retention == nil {
 		s.retention = unlimited{}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
@@ -43,11 +44,15 @@ func run(ctx context.Context, t require.TestingT, d *db.DB, list ...db.Statement
 // ofUUID stands in for deliveries: it takes the one subscription id of a filter for the uuid of the event to find.
 type ofUUID struct{}
 
-func (ofUUID) Where(column string, c events.DeliveryCriteria, next int) (string, []any) {
+func (ofUUID) Where(_ access.View, column string, c events.DeliveryCriteria, next int) (string, []any) {
 	if len(c.SubscriptionIDs) == 0 {
 		return "", nil
 	}
 	return column + " = $" + strconv.Itoa(next), []any{c.SubscriptionIDs[0]}
+}
+
+func (ofUUID) Of(env id.Environment, uuid string) (from, column, condition string, args []any) {
+	return "webhook_events f", "f.event_uuid", "f.environment_id = ? AND f.event_uuid = ?", []any{string(env), uuid}
 }
 
 // lifetimes are those of every environment in these tests.

@@ -97,7 +97,7 @@ func TestLongestPatterns(t *testing.T) {
 				require.NoError(t, err)
 				f.Types = append(f.Types, pattern)
 			}
-			rows, err := newStore(store.DB).List(t.Context(), access.Whole(env), f, page.Request{Limit: 9})
+			rows, _, err := newStore(store.DB).List(t.Context(), access.Whole(env), f, page.Request{Limit: 9})
 			require.NoError(t, err)
 			require.Len(t, rows, want)
 		}

@@ -74,6 +74,16 @@ func (e *NewEvent) typesText() any {
 	return string(b)
 }
 
+// MayRedeliver reports whether the event has dead deliveries and MarkRedelivered, with the same notAfter, would return
+// true. It reads one row, so that a request can look before it reads deliveries.
+func (s *Store) MayRedeliver(ctx context.Context, env id.Environment, uuid string, notAfter time.Time) (bool, error) {
+	var one int
+	return db.Found("an event to redeliver", s.db.Read().QueryRowContext(ctx, `SELECT 1 FROM webhook_events
+		WHERE environment_id = $1 AND event_uuid = $2 AND n_dead > 0
+		AND (redelivered_ms IS NULL OR redelivered_ms <= $3) AND expunged_ms IS NULL`,
+		string(env), uuid, clock.Millis(notAfter)).Scan(&one))
+}
+
 // MarkRedelivered records that the event's deliveries are restarted because its provider sent it again. It returns
 // false, and changes nothing, if that was recorded after notAfter or the payload was expunged.
 func (s *Store) MarkRedelivered(ctx context.Context, tx *sql.Tx, env id.Environment, uuid string, now,

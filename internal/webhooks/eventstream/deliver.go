@@ -41,7 +41,7 @@ func (r *Reader) deliver(ctx context.Context, chunks []*chunk, lags func(chunk i
 				continue
 			}
 			if r.filter.matches(m) {
-				frame, err := m.encode(r.digest, r.s.data)
+				frame, err := m.encode(r.digest, r.s.data, r.filter.hidesFailure(m))
 				if err != nil {
 					// Without it the reader gets at least what follows.
 					r.s.logger.ErrorContext(ctx, "a message of a stream could not be written", slog.String("event_uuid", m.Event.UUID),

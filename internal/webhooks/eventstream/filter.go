@@ -6,6 +6,7 @@ import (
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/id"
 	"sallyport/internal/webhooks/deliveries"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/subscriptions"
@@ -42,10 +43,20 @@ func (f *filter) asksDeliveries() bool {
 	return len(f.SubscriptionIDs) > 0 || len(f.HTTPStatuses) > 0 || len(f.ErrorCodes) > 0
 }
 
-// matches reports whether the reader gets the message. One delivery of the event must meet all conditions on
-// deliveries. For an attempt, the attempt must.
+// feed returns the key of the feed with what the filter looks at.
+func (f *filter) feed(env id.Environment) feedKey {
+	return feedKey{env: env, deliveries: f.asksDeliveries(), connections: !f.bound.Unrestricted()}
+}
+
+// shows reports whether the reader may see the subscription of an attempt or delivery in the message.
+func (f *filter) shows(m *message, subscriptionID string) bool {
+	return f.bound.Unrestricted() || m.scopes.within(f.bound, subscriptionID)
+}
+
+// matches reports whether the reader gets the message. One delivery of the event, to a subscription that the reader may
+// see, must meet all conditions on deliveries. For an attempt, the attempt must.
 func (f *filter) matches(m *message) bool {
-	if !f.matchesEvent(m.Event) {
+	if !f.matchesEvent(m.Event) || m.Attempt != nil && !f.shows(m, m.Attempt.SubscriptionID) {
 		return false
 	}
 	switch {
@@ -56,6 +67,9 @@ func (f *filter) matches(m *message) bool {
 		return f.matchesTry(a.SubscriptionID, a.HTTPStatus, a.ErrorCode)
 	default:
 		return slices.ContainsFunc(m.deliveries, func(d deliveries.Delivery) bool {
+			if !f.shows(m, d.SubscriptionID) {
+				return false
+			}
 			var code *string
 			if d.LastFailure != nil {
 				code = &d.LastFailure.Code
@@ -66,7 +80,7 @@ func (f *filter) matches(m *message) bool {
 }
 
 func (f *filter) matchesEvent(e *events.Event) bool {
-	return f.bound.Contains(e.ConnectionID) && oneOf(f.Statuses, e.Status) && oneOf(f.Providers, e.Provider) &&
+	return events.Shows(f.bound, e) && oneOf(f.Statuses, e.Status) && oneOf(f.Providers, e.Provider) &&
 		oneOf(f.ProviderConfigKeys, e.ProviderConfigKey) &&
 		oneOf(f.ConnectionIDs, e.ConnectionID) && oneOf(f.IdempotencyKeys, e.IdempotencyKey) && f.matchesType(e) &&
 		f.matchesSearch(e) &&

@@ -24,6 +24,11 @@ func drawTypes() []string {
 	return []string{"a", "a.b", "a.b.c", "a.", "ab.c", "A.b", "a_b", "ä.b", "unknown"}
 }
 
+// drawSubscriptions returns the subscriptions of an environment; the last has no deliveries.
+func drawSubscriptions(env id.Environment) []string {
+	return []string{"sub_1" + string(env), "sub_2" + string(env), "sub_3" + string(env)}
+}
+
 func drawNames() []string { return []string{"github", "GitHub", "stripe", "a,b"} }
 
 // storeDrawn stores a random event of the environment, with random deliveries. firsts are the events that have claimed
@@ -60,20 +65,28 @@ func (w *world) storeDrawn(rt *rapid.T, env id.Environment, firsts map[string]st
 		created_ms, updated_ms)`,
 		Types: []string{"text", "text", "text", "text", "bigint", "text"},
 		Row:   "(?, ?, ?, ?, 'pending', 1, '', 0, 0, 0, 0, ?, ?, 0, 0)"}
-	for _, sub := range []string{"sub_1", "sub_2"} {
-		if !rapid.Bool().Draw(rt, sub) {
+	failed := false
+	subs := drawSubscriptions(env)
+	for _, sub := range subs[:2] {
+		if !rapid.Bool().Draw(rt, "delivery to "+sub) {
 			continue
 		}
 		status := rapid.SampledFrom([]*int{nil, new(200), new(503)}).Draw(rt, "status")
 		failure := rapid.SampledFrom([]*string{nil, new(`{"code":"timeout","message":"m","http_status":null,"at":1}`),
 			new(`{"code":"gone","message":"m","http_status":null,"at":1}`)}).
 			Draw(rt, "failure")
+		failed = failed || failure != nil || status != nil && *status >= 300
 		list = append(list, db.Statement{Rows: insert, Args: []any{e.UUID, sub, id.NewUUID(), string(env), status, failure}})
 	}
 	require.NoError(rt, w.run(list...))
+	if failed { // an attempt that fails is recorded in the event, too, and stays there
+		_, err := w.db.Write().ExecContext(context.Background(),
+			"UPDATE webhook_events SET last_error = $1 WHERE event_uuid = $2", `{"code":"timeout","message":"m","at":1}`, e.UUID)
+		require.NoError(rt, err)
+	}
 }
 
-func drawFilter(rt *rapid.T) events.Filter {
+func drawFilter(rt *rapid.T, env id.Environment) events.Filter {
 	var f events.Filter
 	some := func(label string) []string {
 		return rapid.SliceOfN(rapid.SampledFrom(drawNames()), 0, 3).Draw(rt, label)
@@ -102,7 +115,7 @@ func drawFilter(rt *rapid.T) events.Filter {
 		case 9:
 			f.ReceivedBefore = new(clock.FromMillis(rapid.Int64Range(999, 1005).Draw(rt, "before")))
 		case 10:
-			f.SubscriptionIDs = rapid.SliceOfN(rapid.SampledFrom([]string{"sub_1", "sub_2", "sub_3"}), 1, 2).Draw(rt,
+			f.SubscriptionIDs = rapid.SliceOfN(rapid.SampledFrom(drawSubscriptions(env)), 1, 2).Draw(rt,
 				"subscriptions")
 		case 11:
 			f.HTTPStatuses = rapid.SliceOfN(rapid.SampledFrom([]int{200, 503}), 1, 2).Draw(rt, "http statuses")
@@ -136,17 +149,17 @@ func TestFilterIsTheLists(t *testing.T) {
 				w.storeDrawn(rt, env, firsts)
 			}
 			ctx := t.Context()
-			all, err := w.events.List(ctx, access.Whole(env), events.Filter{}, page.Request{Limit: page.MaxLimit})
+			all, _, err := w.events.List(ctx, access.Whole(env), events.Filter{}, page.Request{Limit: page.MaxLimit})
 			require.NoError(rt, err)
-			filter := drawFilter(rt)
+			filter := drawFilter(rt, env)
 			view := access.View{Environment: env, Connections: drawBound(rt)}
-			shown, err := w.events.List(ctx, view, filter, page.Request{Limit: page.MaxLimit})
+			shown, _, err := w.events.List(ctx, view, filter, page.Request{Limit: page.MaxLimit})
 			require.NoError(rt, err)
 			compiled, err := compile(view, filter)
 			require.NoError(rt, err)
 			var taken []events.Event
 			for i := range all {
-				byEvent, err := attempts.ByEvents(ctx, env, []string{all[i].UUID})
+				byEvent, err := attempts.ByEvents(ctx, access.Whole(env), []string{all[i].UUID})
 				require.NoError(rt, err)
 				if compiled.matches(&message{Message: Message{Kind: EventReceived, Event: &all[i]},
 					deliveries: byEvent[all[i].UUID]}) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/obs"
 	"sallyport/internal/webhooks/events"
 )
 
@@ -34,7 +35,8 @@ func (s *Service) tick(ctx context.Context) time.Duration {
 	round, err := s.advance(ctx)
 	now := s.clock.Now()
 	if err != nil && ctx.Err() == nil {
-		s.logger.ErrorContext(ctx, "the log of events could not be read for the streams", slog.String("error", err.Error()))
+		s.logger.ErrorContext(ctx, "the log of events could not be read for the streams", slog.String("error", err.Error()),
+			obs.Outage("stream"))
 	}
 	s.mu.Lock()
 	idle := len(s.feeds) == 0
@@ -151,7 +153,7 @@ func (s *Service) advance(ctx context.Context) (r round, err error) {
 func (s *Service) fed(env id.Environment) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.feeds[feedKey{env, false}] != nil || s.feeds[feedKey{env, true}] != nil
+	return slices.ContainsFunc(feedKeys(env), func(key feedKey) bool { return s.feeds[key] != nil })
 }
 
 // offer adds the loaded records to all feeds together and moves the head forward. Where a feed needs more loaded first,

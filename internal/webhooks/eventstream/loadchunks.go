@@ -4,16 +4,23 @@ import (
 	"context"
 	"slices"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/webhooks/deliveries"
 	"sallyport/internal/webhooks/events"
 )
 
-// feedKey names a feed: the messages of an environment, and whether they come with the events' deliveries, which only
-// some filters look at.
+// feedKey names a feed: the messages of an environment, whether they come with the events' deliveries, which only some
+// filters look at, and whether with the connections of subscriptions, which only readers need who may not see all.
 type feedKey struct {
-	env        id.Environment
-	deliveries bool
+	env         id.Environment
+	deliveries  bool
+	connections bool
+}
+
+// feedKeys returns the keys of all feeds of an environment.
+func feedKeys(env id.Environment) []feedKey {
+	return []feedKey{{env, false, false}, {env, true, false}, {env, false, true}, {env, true, true}}
 }
 
 // part is a record, or some of the messages of one that follow each other.
@@ -81,7 +88,13 @@ func (s *Service) load(ctx context.Context, key feedKey, records []part) ([]*chu
 	}
 	var byEvent map[string][]deliveries.Delivery
 	if key.deliveries {
-		if byEvent, err = s.attempts.ByEvents(ctx, key.env, uuids); err != nil {
+		if byEvent, err = s.attempts.ByEvents(ctx, access.Whole(key.env), uuids); err != nil {
+			return nil, err
+		}
+	}
+	var shown *scopes
+	if key.connections {
+		if shown, err = s.readScopes(ctx, key.env, list, attempts, byEvent); err != nil {
 			return nil, err
 		}
 	}
@@ -98,7 +111,7 @@ func (s *Service) load(ctx context.Context, key feedKey, records []part) ([]*chu
 				return // deleted since
 			}
 			m := &message{Message: Message{Kind: kind, Event: e, Attempt: a}, place: Place{position: r.Position, index: index,
-				at: r.At}, deliveries: byEvent[uuid]}
+				at: r.At}, deliveries: byEvent[uuid], scopes: shown}
 			c.messages = append(c.messages, m)
 			c.size += m.size()
 		}

@@ -38,22 +38,36 @@ type message struct {
 	place Place
 	// deliveries are those of the event, where the feed's readers ask about them.
 	deliveries []deliveries.Delivery
+	// scopes says which subscriptions a bounded reader may see; nil in feeds without such readers.
+	scopes *scopes
 
+	// full is for readers who may see the event's last failure, and partial for the others.
+	full, partial frame
+}
+
+// frame is a message in its wire format.
+type frame struct {
 	once  sync.Once
-	frame []byte
+	bytes []byte
 	err   error
 }
 
-// encode returns the message as it goes over the wire.
-func (m *message) encode(d digest, data func(Message) ([]byte, error)) ([]byte, error) {
-	m.once.Do(func() {
+// encode returns the message as it goes over the wire. hideFailure leaves the event's last failure out.
+func (m *message) encode(d digest, data func(Message) ([]byte, error), hideFailure bool) ([]byte, error) {
+	f, shown := &m.full, m.Message
+	if hideFailure {
+		e := *m.Event
+		e.LastError = nil
+		f, shown.Event = &m.partial, &e
+	}
+	f.once.Do(func() {
 		var b []byte
-		if b, m.err = data(m.Message); m.err != nil {
+		if b, f.err = data(shown); f.err != nil {
 			return
 		}
-		m.frame, m.err = sse.Message{ID: m.place.text(d), Event: string(m.Kind), Data: b}.Append(make([]byte, 0, len(b)+128))
+		f.bytes, f.err = sse.Message{ID: m.place.text(d), Event: string(m.Kind), Data: b}.Append(make([]byte, 0, len(b)+128))
 	})
-	return m.frame, m.err
+	return f.bytes, f.err
 }
 
 // deliverySize is about what one delivery of an event takes, in bytes.
@@ -73,7 +87,11 @@ func (m *message) size() int {
 	for _, t := range e.Types {
 		text += len(t)
 	}
-	return messageOverhead + 2*text + len(m.deliveries)*deliverySize
+	forms := 2 // the event and its form on the wire
+	if m.scopes != nil {
+		forms++
+	}
+	return messageOverhead + forms*text + len(m.deliveries)*deliverySize
 }
 
 // chunk holds the messages of one record of the log, or of a part of one.

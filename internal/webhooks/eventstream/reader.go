@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/sse"
 )
 
@@ -231,7 +232,8 @@ func (r *Reader) begin(ctx context.Context) (*feed, *ending) {
 func (r *Reader) failed(ctx context.Context, err error) *ending {
 	e := silent(reasonLeft)
 	if ctx.Err() == nil {
-		r.s.logger.ErrorContext(ctx, "a stream could not go on", slog.String("error", err.Error()))
+		r.s.logger.ErrorContext(ctx, "a stream could not go on", slog.String("error", err.Error()),
+			obs.Outage("stream"))
 		e = endInternal()
 	}
 	return &e

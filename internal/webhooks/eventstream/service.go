@@ -145,7 +145,7 @@ func (s *Service) Open(ctx context.Context, r Request) (*Reader, error) {
 		return nil, apperr.New(apperr.CodeTooManyStreams, "The environment has as many open streams as it may").
 			RetryIn(retryAfter)
 	}
-	reader := &Reader{s: s, key: feedKey{r.View.Environment, filter.asksDeliveries()},
+	reader := &Reader{s: s, key: filter.feed(r.View.Environment),
 		digest: digestOf(r.View.Environment), filter: filter, from: r.From, ended: make(chan ending, 1)}
 	s.readers++
 	s.open.Add(1)

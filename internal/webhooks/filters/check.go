@@ -36,11 +36,12 @@ type Violation struct {
 
 // Check returns the violations of a filter; none if it can be stored.
 func Check(text string) []Violation {
-	_, violations := compile(text)
+	_, violations := compile(text, maxPatterns)
 	return violations
 }
 
-func compile(text string) (*program, []Violation) {
+// compile compiles a filter whose patterns have at most so many instructions together.
+func compile(text string, mostPatterns int) (*program, []Violation) {
 	switch {
 	case text == "":
 		return nil, []Violation{{ruleMinLength, "must not be empty; use null for no filter"}}
@@ -53,7 +54,7 @@ func compile(text string) (*program, []Violation) {
 	if issues.Err() != nil {
 		return nil, explain(issues.Errors())
 	}
-	c := checker{ast: checked.NativeRep(), patterns: map[string]pattern{}}
+	c := checker{ast: checked.NativeRep(), patterns: map[string]pattern{}, room: mostPatterns}
 	c.check()
 	if len(c.violations) > 0 {
 		return nil, c.violations
@@ -71,13 +72,15 @@ func compile(text string) (*program, []Violation) {
 	if err != nil {
 		return nil, []Violation{{ruleSyntax, "is not a filter"}} // cannot be: everything was checked
 	}
-	return &program{planned, c.ast.SourceInfo()}, nil
+	return &program{planned, c.ast.SourceInfo(), estimate.Max}, nil
 }
 
 // checker looks in a filter that is well typed for what filters may not do.
 type checker struct {
-	ast        *ast.AST
-	patterns   map[string]pattern
+	ast      *ast.AST
+	patterns map[string]pattern
+	// room is how many more instructions the patterns may have; negative once they have too many.
+	room       int
 	violations []Violation
 }
 
@@ -136,7 +139,14 @@ func (c *checker) matches(e ast.NavigableExpr) {
 		c.violation(literal, rulePattern, "the pattern of matches must be written out as a text")
 		return
 	}
+	if _, ok := c.patterns[text]; ok || c.room < 0 {
+		return
+	}
 	p, violation := compilePattern(text)
+	if c.room -= p.size; violation == "" && c.room < 0 {
+		violation = fmt.Sprintf("the patterns of the filter are too large together: they compile to more than %d "+
+			"instructions", maxPatterns)
+	}
 	if violation != "" {
 		c.violation(literal, rulePattern, violation)
 		return

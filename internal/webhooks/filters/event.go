@@ -26,6 +26,8 @@ type Event struct {
 	Expired bool
 
 	headers, body *document
+	// openable is how many bytes of JSON filters may still open together; nil for no limit.
+	openable *int64
 }
 
 // fields returns the fields of the event by name. They are the whole of what a filter can ask.
@@ -80,9 +82,9 @@ func (e *Event) readHeaders() any {
 	case e.Expired:
 		return errExpired
 	case e.headers == nil && e.Headers == "":
-		e.headers = newDocument([]byte("{}"))
+		e.headers = newDocument([]byte("{}"), e.openable)
 	case e.headers == nil:
-		e.headers = newDocument([]byte(e.Headers))
+		e.headers = newDocument([]byte(e.Headers), e.openable)
 	}
 	return e.headers.root
 }
@@ -94,10 +96,13 @@ func (e *Event) readBody() any {
 	case e.Body == nil:
 		return errNoJSON
 	case e.body == nil:
-		e.body = newDocument(e.Body)
+		e.body = newDocument(e.Body, e.openable)
 	}
 	return e.body.root
 }
+
+// close releases what filters have opened. A further filter opens it again.
+func (e *Event) close() { e.headers, e.body = nil, nil }
 
 // begin lets another filter have the whole of what one may read.
 func (e *Event) begin() {

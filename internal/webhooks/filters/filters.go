@@ -5,6 +5,7 @@ package filters
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -64,25 +65,30 @@ type Result struct {
 	Failure *Failure
 	// Cost is the cost of the evaluation, up to its end or failure.
 	Cost uint64
+	// NotEvaluated is set by a Screen whose limit was used up by other filters.
+	NotEvaluated bool
 }
 
 const (
-	outcomeMatched    = "matched"
-	outcomeNotMatched = "not_matched"
+	outcomeMatched      = "matched"
+	outcomeNotMatched   = "not_matched"
+	outcomeNotEvaluated = "not_evaluated"
 )
 
 // outcomes are the outcomes that a result can have.
 func outcomes() []string {
-	all := []string{outcomeMatched, outcomeNotMatched}
+	all := []string{outcomeMatched, outcomeNotMatched, outcomeNotEvaluated}
 	for _, code := range codes() {
 		all = append(all, string(code))
 	}
 	return all
 }
 
-// Outcome returns the result's name in metrics: matched, not_matched, or the code of the failure.
+// Outcome returns the result's name in metrics: matched, not_matched, not_evaluated, or the code of the failure.
 func (r Result) Outcome() string {
 	switch {
+	case r.NotEvaluated:
+		return outcomeNotEvaluated
 	case r.Failure != nil:
 		return string(r.Failure.Code)
 	case r.Matches:
@@ -108,6 +114,8 @@ type Filter struct {
 type program struct {
 	cel.Program
 	info *ast.SourceInfo
+	// estimate is the cost on an event of ordinary size at most.
+	estimate uint64
 }
 
 // String returns the filter's text.
@@ -117,7 +125,7 @@ func (f *Filter) String() string { return f.text }
 // filter that fails on every event.
 func New(text string) *Filter {
 	return &Filter{text: text, compiled: sync.OnceValue(func() *program {
-		p, _ := compile(text)
+		p, _ := compile(text, math.MaxInt) // it was checked when it was stored
 		return p
 	})}
 }
@@ -145,6 +153,9 @@ func (f *Filter) Eval(e *Event) Result {
 	}
 	return r
 }
+
+// Evaluate evaluates the filter of a text on the event.
+func (e *Event) Evaluate(text string) Result { return New(text).Eval(e) }
 
 // scope is where a filter finds the event. It implements cel.Activation.
 type scope struct{ event *Event }

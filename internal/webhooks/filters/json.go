@@ -25,6 +25,8 @@ const (
 var (
 	errTooLarge = errors.New("the body is too large for what the filter reads of it")
 	errTooLong  = errors.New("a text of the body is longer than 256 KiB")
+	// errNotOpened is the error of a filter that needs more opened than the filters before it have left.
+	errNotOpened = errors.New("the filters of all subscriptions read too much of the body")
 )
 
 // document is JSON that is opened as far as filters look into it. It is valid UTF-8 and valid JSON: ingest has checked
@@ -36,6 +38,8 @@ type document struct {
 	// opened, so that its result does not depend on the others.
 	filter          int
 	values, scanned int
+	// openable is that of the event.
+	openable *int64
 	// kept is how many values are in memory.
 	kept int
 	// failed is set when a limit was exceeded. Later values are worthless: CEL's operators may have treated the error as a
@@ -43,8 +47,8 @@ type document struct {
 	failed error
 }
 
-func newDocument(text []byte) *document {
-	d := &document{text: bytes.TrimSpace(text)}
+func newDocument(text []byte, openable *int64) *document {
+	d := &document{text: bytes.TrimSpace(text), openable: openable}
 	d.begin()
 	return d
 }
@@ -118,6 +122,12 @@ func (d *document) pay(scanned, values int) error {
 }
 
 func (v *value) open() ref.Val {
+	if left := v.document.openable; left != nil {
+		if *left < int64(len(v.raw)) {
+			return v.document.fail(errNotOpened)
+		}
+		*left -= int64(len(v.raw))
+	}
 	switch v.raw[0] {
 	case '{':
 		names, members, err := v.members()

@@ -2,7 +2,8 @@ package filters
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Evaluations counts the evaluations of filters by outcome: matched, not_matched, or the code of the failure.
+// Evaluations counts the evaluations of filters by outcome: matched, not_matched, not_evaluated for those that the
+// limit of all filters on an event left out, or the code of the failure.
 type Evaluations struct{ byOutcome *prometheus.CounterVec }
 
 // NewEvaluations returns Evaluations without counts.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 
 	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/common/types"
@@ -14,6 +15,8 @@ import (
 const (
 	// maxPattern bounds a pattern after it is compiled, in instructions.
 	maxPattern = 1000
+	// maxPatterns bounds the patterns of a filter together, when it is stored. Compiling so many takes milliseconds.
+	maxPatterns = 10_000
 	// maxMatch bounds one match: the bytes of the text times the instructions of the pattern, the worst cost of matching
 	// (RE2 never goes back).
 	maxMatch = 4 << 20
@@ -28,17 +31,50 @@ type pattern struct {
 	size int
 }
 
-// compilePattern compiles a pattern in the syntax of RE2; violation is empty where it can be used.
+const patternInvalid = "the pattern is not a regular expression (RE2)"
+
+// compilePattern compiles a pattern in the syntax of RE2; violation is empty where it can be used, and the size is set
+// where the pattern is one. A pattern of a few
+// characters can have millions of instructions, so its size is estimated before it is compiled.
 func compilePattern(text string) (p pattern, violation string) {
-	compiled, err := regexp.Compile(text)
+	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		return p, "the pattern is not a regular expression (RE2)"
+		return p, patternInvalid
 	}
-	size, err := types.RegexProgramSize(text)
-	if err != nil || size > maxPattern {
-		return p, fmt.Sprintf("the pattern is too large: it compiles to more than %d instructions", maxPattern)
+	if p.size = estimateSize(parsed); p.size > 4*maxPattern {
+		return p, patternTooLarge()
 	}
-	return pattern{compiled, size}, ""
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return p, patternInvalid
+	}
+	if p.size = len(program.Inst); p.size > maxPattern {
+		return p, patternTooLarge()
+	}
+	if p.Regexp, err = regexp.Compile(text); err != nil {
+		return p, patternInvalid
+	}
+	return p, ""
+}
+
+func patternTooLarge() string {
+	return fmt.Sprintf("the pattern is too large: it compiles to more than %d instructions", maxPattern)
+}
+
+// estimateSize returns about how many instructions an expression compiles to, at most a few more than it does, or some
+// number above the bound.
+func estimateSize(e *syntax.Regexp) int {
+	size := 1
+	if e.Op == syntax.OpLiteral {
+		size = len(e.Rune)
+	}
+	for _, sub := range e.Sub {
+		size += estimateSize(sub)
+	}
+	if e.Op == syntax.OpRepeat {
+		size *= max(e.Max, e.Min, 1)
+	}
+	return min(size, 1<<20)
 }
 
 // regexes has the compiled patterns used by every evaluation, each within its bound.

@@ -18,6 +18,9 @@ const (
 	// spoolOver is the size up to which a body is read into memory as it arrives. A larger one waits in a temporary file
 	// until it is complete, so that slow senders of large bodies use disk and not memory.
 	spoolOver = 256 << 10
+	// slowOver is the size from which a body waits in a file if many bodies are arriving: senders that are slow on purpose
+	// would otherwise use up the memory.
+	slowOver = 32 << 10
 	// spoolBudget limits the bytes in temporary files, over all bodies: 2 GiB.
 	spoolBudget = 2 << 30
 	// smallBodyTimeout is the time limit of the first spoolOver bytes of a body, which wait in memory, and
@@ -30,12 +33,15 @@ const (
 type bodyReader struct {
 	memory, disk *budget
 	dir          string
+	// failed is called when nothing can be written in dir.
+	failed func()
 }
 
 // newBodyReader returns a reader whose large bodies wait in dir; an empty dir means the system's folder. No body is
 // larger than largest.
 func newBodyReader(memory, disk, largest int64, dir string) *bodyReader {
-	return &bodyReader{memory: newBudget(memory, largest), disk: newBudget(disk, largest), dir: dir}
+	return &bodyReader{memory: newBudget(memory, largest), disk: newBudget(disk, largest), dir: dir,
+		failed: func() {}}
 }
 
 // read returns the whole body, of at most limit bytes, and its share of the memory budget, which the caller releases.
@@ -52,7 +58,7 @@ func (b *bodyReader) read(r *Request, limit int64) (body []byte, memory *lease, 
 			return nil, nil, brokenBody(err)
 		}
 	} else {
-		memory = &lease{of: b.memory, source: r.Source}
+		memory = &lease{of: b.memory, holder: r.holder()}
 		body, err = b.readCharged(r, announced, limit, memory)
 		if err == nil && int64(len(body)) < announced {
 			err = brokenBody(io.ErrUnexpectedEOF)
@@ -99,7 +105,11 @@ func (b *bodyReader) readCharged(request *Request, announced, limit int64, memor
 			break
 		}
 		size := min(2*int64(filled), most)
-		if err := memory.grow(size); err != nil {
+		if size > slowOver {
+			if !memory.growEarly(size) {
+				break
+			}
+		} else if err := memory.grow(size); err != nil {
 			return nil, err
 		}
 		grown := make([]byte, size)
@@ -113,7 +123,7 @@ func (b *bodyReader) readCharged(request *Request, announced, limit int64, memor
 		return nil, err
 	case n == 0:
 		return buffer, nil
-	case most == limit:
+	case int64(filled) == limit:
 		return nil, tooLarge()
 	}
 	setDeadline(request, largeBodyTimeout)

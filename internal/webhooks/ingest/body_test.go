@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/id"
 )
 
 const (
@@ -30,7 +31,9 @@ func newTestReader(t *testing.T) *bodyReader {
 
 // arriving is a request of the source whose body is yet to be read.
 func arriving(from byte, announced int64, body io.Reader) *Request {
-	return &Request{Source: source(from), HTTP: &http.Request{ContentLength: announced, Body: io.NopCloser(body)}}
+	return &Request{Source: source(from), connection: string('a' + rune(from)),
+		environment: id.Environment('a' + rune(from)), HTTP: &http.Request{ContentLength: announced,
+			Body: io.NopCloser(body)}}
 }
 
 // content returns n bytes that differ from their neighbours, so that no two places can be mistaken.
@@ -188,39 +191,83 @@ func TestIdleSendersHoldNothing(t *testing.T) {
 	})
 }
 
-// A sender that comes when memory is used up has to come back. Small bodies pass all the same, and all bodies do once
-// there is room again.
+// A sender that comes when its share of the memory is used up has to come back. Small bodies pass all the same, and all
+// bodies do once there is room again.
 func TestMemoryRunsOut(t *testing.T) {
 	t.Parallel()
-	b := newBodyReader(1<<20, diskSize, 256<<10, t.TempDir())
-	read := func(from byte, announced int64, size int) (*lease, error) {
-		_, memory, err := b.read(arriving(from, announced, bytes.NewReader(content(size))), largest)
+	const size = 1 << 20
+	b := newBodyReader(size, diskSize, 256<<10, t.TempDir())
+	read := func(from byte, announced int64, n int) (*lease, error) {
+		_, memory, err := b.read(arriving(from, announced, bytes.NewReader(content(n))), largest)
 		return memory, err
 	}
 	var held []*lease
-	for from := byte(1); from <= 4; from++ {
-		memory, err := read(from, 256<<10, 256<<10)
-		require.NoError(t, err)
-		held = append(held, memory)
-	}
-	for _, size := range []int{4<<10 + 1, 256 << 10, 1 << 20} {
-		for _, announced := range []int64{-1, int64(size)} {
-			_, err := read(5, announced, size)
-			require.Same(t, errOverloaded, err, "%d bytes", size)
+	for from := byte(1); from <= 40; from++ {
+		for memory, err := read(from, 5000, 5000); err == nil; memory, err = read(from, 5000, 5000) {
+			held = append(held, memory)
 		}
 	}
-	_, err := read(5, 4<<10, 4<<10)
+	for _, n := range []int{64 << 10, 256 << 10, 1 << 20} {
+		for _, announced := range []int64{-1, int64(n)} {
+			_, err := read(50, announced, n)
+			require.Same(t, errOverloaded, err, "%d bytes", n)
+		}
+	}
+	_, err := read(50, 4<<10, 4<<10)
 	require.NoError(t, err)
-	require.Zero(t, b.memory.free)
+	require.Less(t, b.memory.free, int64(size/20))
 	unused(t, b.disk, diskSize)
 	gone(t, b.dir)
-	held[0].release()
-	memory, err := read(5, 256<<10, 256<<10)
-	require.NoError(t, err)
-	for _, l := range append(held, memory) {
+	for _, l := range held {
 		l.release()
 	}
-	unused(t, b.memory, 1<<20)
+	memory, err := read(50, 256<<10, 256<<10)
+	require.NoError(t, err)
+	memory.release()
+	unused(t, b.memory, size)
+}
+
+// Bodies whose last byte is held back, from two senders to one connection, neither use up the memory nor the share of
+// their connection: they wait in files. Bodies of another environment are accepted, and those of other senders to the
+// same connection, as are those that were held back.
+func TestBodiesHeldBackKeepNoOneOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const each, size = 128, 262_000
+		b := newTestReader(t)
+		to := func(r *Request, connection string) *Request {
+			r.connection, r.environment = connection, id.Environment(connection)
+			return r
+		}
+		ended := make(chan error)
+		var back []*io.PipeWriter
+		for i := range 2 * each {
+			in, out := io.Pipe()
+			back = append(back, out)
+			go func() {
+				_, memory, err := b.read(to(arriving(byte(i%2), size, in), "one"), largest)
+				memory.release()
+				ended <- err
+			}()
+			_, err := out.Write(content(size)[:size-1])
+			require.NoError(t, err)
+		}
+		synctest.Wait()
+		require.Less(t, memorySize-b.memory.free, int64(memorySize/3))
+		for _, connection := range []string{"one", "two"} {
+			for range 200 {
+				_, memory, err := b.read(to(arriving(3, 20_000, bytes.NewReader(content(20_000))), connection), largest)
+				require.NoError(t, err)
+				defer memory.release()
+			}
+		}
+		for _, out := range back {
+			_, err := out.Write(content(size)[size-1:])
+			require.NoError(t, err)
+			require.NoError(t, out.Close())
+			require.NoError(t, <-ended)
+		}
+	})
 }
 
 // A large body that finds memory used up once it is complete is refused, and leaves neither file nor charge.
@@ -238,7 +285,7 @@ func TestMemoryRunsOutForASpooledBody(t *testing.T) {
 }
 
 // Bodies on the disk share a budget that is charged as they arrive, and of which one sender has half. A sender that
-// finds it used up has to come back, its file is removed, and there is room again when the others are done.
+// finds its share used up has to come back, its file is removed, and there is room again when the others are done.
 func TestDiskRunsOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -267,9 +314,9 @@ func TestDiskRunsOut(t *testing.T) {
 		first := send(1, half)
 		require.EqualValues(t, half, b.disk.held[source(1)])
 		require.Same(t, errOverloaded, <-send(1, half).done, "beyond its half")
-		second := send(2, half)
-		require.Zero(t, b.disk.free)
-		require.Same(t, errOverloaded, <-send(3, spoolOver+1).done, "beyond all there is")
+		second := send(2, 1<<20)
+		require.EqualValues(t, 1<<20, b.disk.free)
+		require.Same(t, errOverloaded, <-send(3, 1<<20).done, "beyond what leaves some to the next")
 		files, err := os.ReadDir(b.dir)
 		require.NoError(t, err)
 		require.Len(t, files, 2)
@@ -294,6 +341,7 @@ func TestServiceBoundsTheSpool(t *testing.T) {
 	require.EqualValues(t, 2<<30, s.bodies.disk.free)
 	require.EqualValues(t, 1<<30, s.bodies.disk.share)
 	require.EqualValues(t, 64<<20, s.bodies.memory.free)
+	require.False(t, s.bodies.memory.scarce, "the largest body fits into the share of a connection")
 	require.EqualValues(t, 32<<20, s.bodies.memory.share)
 }
 
@@ -338,17 +386,28 @@ type timeoutError struct{}
 func (*timeoutError) Error() string { return "read tcp: " + os.ErrDeadlineExceeded.Error() }
 func (*timeoutError) Unwrap() error { return os.ErrDeadlineExceeded }
 
-// When the disk takes no file, the sender has to come back. The response does not show the path of the file. A body
-// that is too large for its connection is refused all the same, without a file.
+// When the disk takes no file, or no more of one, the sender has to come back, and the node learns of it. The response
+// does not show the path of the file. A body that is too large for its connection is refused all the same, without a
+// file.
 func TestNoSpoolFolder(t *testing.T) {
 	t.Parallel()
 	b := newBodyReader(memorySize, diskSize, largest, t.TempDir()+"/missing")
+	failures := 0
+	b.failed = func() { failures++ }
 	_, _, err := b.read(arriving(1, 1<<20, bytes.NewReader(content(1<<20))), largest)
 	var e *apperr.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, apperr.CodeUnavailable, e.Code)
 	require.Positive(t, e.RetryAfter)
 	require.NotContains(t, e.Message, "missing")
+	require.Equal(t, 1, failures)
+	full, err := os.Open(os.DevNull) // which takes no writes
+	require.NoError(t, err)
+	defer func() { require.NoError(t, full.Close()) }()
+	file := &spoolFile{f: full, disk: lease{of: b.disk}, failed: b.failed}
+	require.True(t, apperr.Is(file.write([]byte("body")), apperr.CodeUnavailable))
+	file.disk.release()
+	require.Equal(t, 2, failures)
 	for _, limit := range []int64{100, 100 << 10, spoolOver} {
 		_, _, err = b.read(arriving(1, -1, bytes.NewReader(content(int(limit)+1))), limit)
 		require.True(t, apperr.Is(err, apperr.CodePayloadTooLarge), "%v", err)

@@ -10,68 +10,65 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/obs"
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/webhooks/deliveries"
 	"sallyport/internal/webhooks/events"
 )
 
 const (
-	// maxBatch is the maximum number of events that one transaction stores, and maxRows that of its rows: a longer
-	// transaction would delay all other writers.
+	// maxBatch is the maximum number of events that one transaction stores, and maxCost that of its cost, unless one event
+	// costs more: a longer transaction would delay all other writers.
 	maxBatch = 100
-	maxRows  = 500
+	maxCost  = 500
+	// turnCost is what an environment may add to a transaction before the next one adds.
+	turnCost = 100
+	// bytesPerCost is how many bytes of a body take as long to store as a row.
+	bytesPerCost = 4 << 10
 )
 
 // commitBatch stores a batch and wakes the requests that wait for it. It runs on one goroutine, which creates the event
-// ids, so that ids ascend in the order of commits.
+// ids, so that ids ascend in the order of commits. The goroutine serves all environments, so it matches nothing itself:
+// an item whose match is outdated goes back to its request. Environments take turns, so that one whose events are many,
+// or have large bodies or many deliveries, delays those of others by little.
 func (s *Service) commitBatch(batch []*item) {
 	ctx := context.Background() // an accepted event is committed even when its sender has left
 	matched := batch[:0:0]
 	for _, it := range batch {
-		if err := s.match(ctx, it); err != nil {
-			it.err = unavailable(err)
+		if s.outdated(it) {
+			it.again = true
 			close(it.done)
 			continue
 		}
 		matched = append(matched, it)
 	}
-	for len(matched) > 0 {
-		n, rows := 0, 0
-		for n < len(matched) && (n == 0 || rows+matched[n].rows() <= maxRows) {
-			rows += matched[n].rows()
-			n++
-		}
-		s.commitRows(ctx, matched[:n], rows)
-		matched = matched[n:]
+	if len(matched) > 0 {
+		s.commitRows(ctx, matched)
 	}
 }
 
-func (it *item) rows() int { return 2 + len(it.keys) + len(it.matched) }
+func (it *item) rows() int { return 2 + len(it.keys) + deliveries.NewRows(len(it.matched)) }
 
-func (s *Service) match(ctx context.Context, it *item) error {
-	if it.event.Control {
-		return nil
+// cost is about how long the event takes to store, in rows.
+func (it *item) cost() int { return it.rows() + len(it.payload.Body)/bytesPerCost }
+
+func (s *Service) commitRows(ctx context.Context, batch []*item) {
+	start, rows := s.clock.Now(), 0
+	for _, it := range batch {
+		rows += it.rows()
 	}
-	e := &it.event
-	matched, err := s.subs.Match(ctx, e.Environment, e.ProviderConfigKey, e.ConnectionID, e.AllTypes())
-	it.matched = s.applyFilters(it, matched)
-	return err
-}
-
-func (s *Service) commitRows(ctx context.Context, batch []*item, rows int) {
-	start := s.clock.Now()
 	err := s.tryCommit(ctx, batch)
 	if err != nil && len(batch) > 1 && !db.IsUnavailable(err) {
 		// One of them cannot be stored. Each gets its own response.
 		for _, it := range batch {
-			s.commitRows(ctx, []*item{it}, it.rows())
+			s.commitRows(ctx, []*item{it})
 		}
 		return
 	}
 	s.batching.Observe("ingest", s.clock.Now().Sub(start), rows)
 	if err != nil {
 		s.log.ErrorContext(ctx, "cannot store events", slog.Int("count", len(batch)),
-			slog.String("error", err.Error()))
+			slog.String("error", err.Error()), obs.Outage("event_commit"))
 	}
 	for _, it := range batch {
 		if err != nil {
@@ -146,7 +143,7 @@ func (s *Service) write(ctx context.Context, tx *sql.Tx, batch []*item, forwardi
 		}
 		found = append(found, *e)
 	}
-	if _, err := s.db.ExecAll(ctx, tx, append(events.Insert(found), forwarding.Insert(plans))...); err != nil {
+	if _, err := s.db.ExecLast(ctx, tx, append(events.Insert(found), forwarding.Insert(plans)...)...); err != nil {
 		return fmt.Errorf("insert events: %w", err)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/verification"
 	"sallyport/internal/webhooks/events"
 )
 
@@ -44,10 +45,11 @@ func storedHeaders(h http.Header, secret []string) string {
 	slices.Sort(names)
 	b := make([]byte, 0, 512)
 	b = append(b, '{')
+	var buffer [64]byte
 	for i, name := range names {
-		lower := strings.ToLower(name)
+		lower := appendLower(buffer[:0], name)
 		value := secretbox.Redacted
-		if !credential(name) && !slices.Contains(secret, lower) {
+		if !credential(name) && !slices.ContainsFunc(secret, func(s string) bool { return s == string(lower) }) {
 			value = strings.Join(h[name], ", ")
 		}
 		if i > 0 {
@@ -60,11 +62,23 @@ func storedHeaders(h http.Header, secret []string) string {
 	return string(append(b, '}'))
 }
 
+// appendLower appends the name of a header, which is ASCII (RFC 9110 section 5.1), in lower case.
+func appendLower(b []byte, name string) []byte {
+	for i := range len(name) {
+		c := name[i]
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		b = append(b, c)
+	}
+	return b
+}
+
 // appendString appends s as a JSON string. Plain ASCII needs no encoder.
-func appendString(b []byte, s string) []byte {
+func appendString[T string | []byte](b []byte, s T) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < 0x20 || c > 0x7e || c == '"' || c == '\\' {
-			quoted, err := json.Marshal(s) // replaces what is not UTF-8
+			quoted, err := json.Marshal(string(s)) // replaces what is not UTF-8
 			if err != nil {
 				return append(b, `""`...)
 			}
@@ -98,7 +112,7 @@ func encodingOf(contentType string, body []byte) events.Encoding {
 	if !utf8.Valid(body) {
 		return events.Base64
 	}
-	if saysJSON(contentType, body) && !isNestedDeeper(body, maxJSONDepth) && json.Valid(body) {
+	if saysJSON(contentType, body) && !isNestedDeeper(body, maxJSONDepth) && verification.IsJSON(body) {
 		return events.JSON
 	}
 	return events.Text

@@ -2,12 +2,14 @@ package ingest
 
 import (
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"sallyport/internal/providers/verification"
 	"sallyport/internal/webhooks/events"
 )
 
@@ -91,4 +93,26 @@ func depthOf(v any) int {
 		return 0
 	}
 	return deepest + 1
+}
+
+// Text that is stored of a request without an encoder is the JSON that an encoder writes, with any text in it.
+func TestStoredTextIsJSON(t *testing.T) {
+	t.Parallel()
+	text := rapid.OneOf(rapid.StringMatching(`[ -~]{0,12}`), rapid.String())
+	rapid.Check(t, func(t *rapid.T) {
+		result := verification.Result{Scheme: text.Draw(t, "scheme"), KeyID: text.Draw(t, "key"),
+			Verified: rapid.Bool().Draw(t, "verified")}
+		var read map[string]string
+		require.NoError(t, json.Unmarshal([]byte(describeVerification(result)), &read))
+		require.Equal(t, map[string]string{"result": map[bool]string{true: "verified", false: "unverified"}[result.Verified],
+			"scheme": strings.ToValidUTF8(result.Scheme, "\ufffd"), "key_id": strings.ToValidUTF8(result.KeyID, "\ufffd")}, read)
+
+		name := rapid.StringMatching(`[!#-'*+.0-9A-Z^_a-z|~-]{1,80}`).Draw(t, "name")
+		value := rapid.StringMatching(`[ -~]{0,12}`).Draw(t, "value")
+		read = nil
+		require.NoError(t, json.Unmarshal([]byte(storedHeaders(http.Header{name: {value}}, nil)), &read))
+		if !hopByHop(name) && !credential(name) {
+			require.Equal(t, map[string]string{strings.ToLower(name): value}, read)
+		}
+	})
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -36,6 +35,9 @@ import (
 
 // Connections finds the connection that a path names.
 type Connections interface {
+	// Knows reports whether the path segment has named a connection before, and whether it has the form of an alias. It
+	// reads only memory.
+	Knows(segment string) (known, byAlias bool)
 	Lookup(ctx context.Context, segment string) (*connections.Inbound, error)
 	// Matched records that a webhook verified under a secret.
 	Matched(secretID string, at time.Time)
@@ -49,10 +51,9 @@ type Connections interface {
 // Subscriptions finds the subscriptions of an event.
 type Subscriptions interface {
 	Match(ctx context.Context, env id.Environment, providerConfigKey, connectionID string,
-		types []string) ([]subscriptions.Matched, error)
-	// Filters returns the filters of the subscriptions that Match returns; none if the environment has none.
-	Filters(ctx context.Context, env id.Environment, providerConfigKey, connectionID string,
-		types []string) ([]*filters.Filter, error)
+		types []string) ([]subscriptions.Matched, subscriptions.Generation, error)
+	// Current reports whether the subscriptions of the environment are as they were for that Match. It does not wait.
+	Current(env id.Environment, g subscriptions.Generation) bool
 }
 
 // Config holds what a Service is made from.
@@ -82,6 +83,8 @@ type Options struct {
 	PublicURL string
 	// SpoolDir is where large bodies wait while they arrive; empty means the system's folder.
 	SpoolDir string
+	// SpoolFailed is called when a body cannot be written in SpoolDir, if it is set.
+	SpoolFailed func()
 }
 
 // Service receives webhooks and stores them.
@@ -101,11 +104,12 @@ type Service struct {
 	limiter     Limiter
 	opts        Options
 
-	bodies  *bodyReader
-	screens screens
-	batches *jobs.Batcher[*item]
-	stop    chan struct{}
-	ended   chan struct{}
+	bodies   *bodyReader
+	refusals *refusals
+	screens  *screens
+	batches  *jobs.TurnBatcher[*item]
+	stop     chan struct{}
+	ended    chan struct{}
 }
 
 // New returns a Service that commits nothing before its module starts.
@@ -115,8 +119,12 @@ func New(c Config) *Service {
 		requests: newRequests(), evaluations: c.Evaluations, batching: c.Batches, opts: c.Options,
 		bodies: newBodyReader(c.Options.MemoryBudget, spoolBudget, min(c.Options.MaxBodyBytes, connections.MaxBodyBytes),
 			c.Options.SpoolDir),
-		screens: newScreens(), stop: make(chan struct{}), ended: make(chan struct{})}
-	s.batches = jobs.NewBatcher(maxBatch, s.commitBatch)
+		refusals: newRefusals(), screens: newScreens(c.Clock), stop: make(chan struct{}), ended: make(chan struct{})}
+	if c.Options.SpoolFailed != nil {
+		s.bodies.failed = c.Options.SpoolFailed
+	}
+	s.batches = jobs.NewTurnBatcher(jobs.TurnLimits{Items: maxBatch, Cost: maxCost, Turn: turnCost},
+		func(it *item) (string, int) { return string(it.event.Environment), it.cost() }, s.commitBatch)
 	return s
 }
 
@@ -150,7 +158,16 @@ type Request struct {
 	HTTP *http.Request
 	// Deadlines limits the time of the body; nil leaves that to the server.
 	Deadlines ReadDeadliner
+
+	// proof is set when the webhook is accepted.
+	proof proof
+
+	// connection and environment are those that the body counts for.
+	connection  string
+	environment id.Environment
 }
+
+func (r *Request) holder() holder { return holder{r.Source, r.connection, r.environment} }
 
 // ReadDeadliner sets the time by which the body must have been read, as *http.ResponseController does.
 type ReadDeadliner interface {
@@ -164,76 +181,39 @@ type Receipt struct {
 	Duplicate bool
 	// Response is the response that the provider expects; nil for the service's own acknowledgement.
 	Response *verification.Response
-	// Rate is the state of the connection's limit, with an error too; nil if the webhook was not counted.
+	// Rate is the state of the connection's limit, or of the sender's limit of refused requests if that is used up, with
+	// an error too; nil if the webhook was not counted.
 	Rate *ratelimit.Decision
 }
 
 var errStopped = errors.New("ingest has stopped")
-
-// Outcomes of an inbound request, as the metric names them.
-const (
-	outcomeReceived        = "received"
-	outcomeDuplicate       = "duplicate"
-	outcomePublished       = "published"
-	outcomeHandshake       = "handshake"
-	outcomeRefused         = "refused"
-	outcomeRateLimited     = "rate_limited"
-	outcomeUnknown         = "unknown_connection"
-	outcomeDisabled        = "connection_disabled"
-	outcomeTooLarge        = "too_large"
-	outcomeKeysUnavailable = "keys_unavailable"
-	outcomeOverloaded      = "overloaded"
-	// outcomeUnavailable is for errors of the service itself. An alert pages for it.
-	outcomeUnavailable = "unavailable"
-)
-
-func outcomes() []string {
-	return []string{outcomeReceived, outcomeDuplicate, outcomePublished, outcomeHandshake, outcomeRefused,
-		outcomeRateLimited, outcomeUnknown, outcomeDisabled, outcomeTooLarge, outcomeKeysUnavailable, outcomeOverloaded,
-		outcomeUnavailable}
-}
 
 // Receive handles one request: it finds the connection, responds to a handshake, or verifies the raw bytes of a webhook
 // and returns when the event is durable. Forwarding continues by itself.
 //
 // Errors: not_found for a path that names no connection; connection_disabled; signature_missing and signature_invalid,
 // with the status code of the provider's definition; payload_too_large; rate_limited for a verified webhook beyond the
-// connection's limit; http_error of status 400 for a body that ended early or a request that is not a handshake, 405
-// for a method that the provider does not use, and 408 for a body that did not arrive in time; unavailable if the
-// database cannot commit, the provider's keys cannot be fetched, or the bodies that arrive, or those of the one sender,
-// use too much memory or disk.
+// connection's limit, and for a sender with too many refused requests, before anything is done for the request;
+// http_error of status 400 for a body that ended early or a request that is not a handshake, 405 for a method that the
+// provider does not use, and 408 for a body that did not arrive in time; unavailable if the database cannot commit, the
+// provider's keys cannot be fetched, the bodies that arrive, or those of the one sender, use too much memory or disk,
+// or the filters of too many events of the environment wait.
 func (s *Service) Receive(ctx context.Context, r Request) (Receipt, error) {
-	receipt, err := s.receive(ctx, &r)
+	receipt, err := s.receiveLimited(ctx, &r)
 	s.requests.WithLabelValues(outcomeOf(receipt, err)).Inc()
 	return receipt, err
 }
 
-func outcomeOf(r Receipt, err error) string {
-	switch {
-	case err == nil && r.EventUUID == "":
-		return outcomeHandshake
-	case err == nil && r.Duplicate:
-		return outcomeDuplicate
-	case err == nil:
-		return outcomeReceived
-	case apperr.Is(err, apperr.CodeNotFound):
-		return outcomeUnknown
-	case apperr.Is(err, apperr.CodeConnectionDisabled):
-		return outcomeDisabled
-	case apperr.Is(err, apperr.CodePayloadTooLarge):
-		return outcomeTooLarge
-	case apperr.Is(err, apperr.CodeRateLimited):
-		return outcomeRateLimited
-	case apperr.Is(err, apperr.CodeSignatureMissing), apperr.Is(err, apperr.CodeSignatureInvalid),
-		apperr.Is(err, apperr.CodeHTTP):
-		return outcomeRefused
-	case errors.Is(err, errKeysUnavailable):
-		return outcomeKeysUnavailable
-	case errors.Is(err, errOverloaded):
-		return outcomeOverloaded
-	default:
-		return outcomeUnavailable
+// receiveLimited is receive for senders without too many refused requests.
+func (s *Service) receiveLimited(ctx context.Context, r *Request) (Receipt, error) {
+	from := sender{r.Source, r.Segment}
+	known, byAlias := s.conns.Knows(r.Segment)
+	if state, ok := s.refusals.admit(from, known, byAlias, s.clock.Now()); !ok {
+		return Receipt{Rate: &state}, tooManyRefusals(state)
 	}
+	receipt, err := s.receive(ctx, r)
+	s.refusals.end(from, r.proof, err, s.clock.Now())
+	return receipt, err
 }
 
 func (s *Service) receive(ctx context.Context, r *Request) (Receipt, error) {
@@ -261,6 +241,7 @@ func (s *Service) receive(ctx context.Context, r *Request) (Receipt, error) {
 	if refusal := in.Verifier.Precheck(r.HTTP.Header); refusal != nil {
 		return Receipt{}, s.rejectWebhook(ctx, in, r, req, refusal)
 	}
+	r.connection, r.environment = in.Connection.UUID, in.Connection.Environment
 	body, memory, err := s.bodies.read(r, limit)
 	if err != nil {
 		return Receipt{}, s.rejectUnread(in, r, err)
@@ -283,7 +264,18 @@ func (s *Service) receive(ctx context.Context, r *Request) (Receipt, error) {
 	}
 	receipt, err := s.store(ctx, s.newItem(in, req, result, now))
 	receipt.Response, receipt.Rate = in.Verifier.Ack(), rate
+	if err == nil {
+		r.proof = proofOf(in.Verifier, result)
+	}
 	return receipt, err
+}
+
+// proofOf returns what an accepted webhook shows about its sender.
+func proofOf(v *verification.Verifier, result verification.Result) proof {
+	if result.Verified && !v.CarriesSecret() {
+		return signed
+	}
+	return proved
 }
 
 // bodyLimit returns the size of the largest body that the connection accepts, and at most most, in bytes.
@@ -303,20 +295,14 @@ func (s *Service) newVerification(r *Request) *verification.Request {
 }
 
 func (s *Service) store(ctx context.Context, it *item) (Receipt, error) {
-	if err := s.evaluateFilters(ctx, it); err != nil {
-		return Receipt{}, unavailable(err)
-	}
-	if err := s.batches.Submit(ctx, it); err != nil {
-		return Receipt{}, apperr.Unavailable(err)
-	}
-	// From here on the event is committed whether or not the client stays, unless the process has stopped committing.
-	select {
-	case <-it.done:
-	case <-s.ended:
-		select {
-		case <-it.done:
-		default:
-			return Receipt{}, apperr.Unavailable(errStopped)
+	// Once the first commit has taken the event, it is committed whether or not the client stays, unless the process has
+	// stopped committing.
+	lasting := context.WithoutCancel(ctx)
+	it.again = true
+	for wait := ctx; it.again; wait = lasting {
+		it.again, it.done = false, make(chan struct{})
+		if err := s.commit(wait, it); err != nil {
+			return Receipt{}, err
 		}
 	}
 	if it.err != nil {
@@ -328,14 +314,45 @@ func (s *Service) store(ctx context.Context, it *item) (Receipt, error) {
 	}
 	obs.LineFrom(ctx).Add(slog.String("event_uuid", it.event.UUID), slog.String("duplicate_of", it.duplicateOf))
 	if it.in != nil && it.in.Connection.Webhook.RedeliverOnDuplicate {
-		if _, err := s.deliveries.Redeliver(context.WithoutCancel(ctx), it.in.Connection.Environment,
-			it.duplicateOf); err != nil {
+		if _, err := s.deliveries.Redeliver(lasting, it.in.Connection.Environment, it.duplicateOf); err != nil {
 			// The duplicate itself is stored, so the provider must not resend it.
 			s.log.ErrorContext(ctx, "cannot restart the dead deliveries of a duplicated event",
-				slog.String("event_uuid", it.duplicateOf), slog.String("error", err.Error()))
+				slog.String("event_uuid", it.duplicateOf), slog.String("error", err.Error()), obs.Outage("redelivery"))
 		}
 	}
 	return Receipt{EventUUID: it.duplicateOf, Duplicate: true}, nil
+}
+
+// commit matches the event, submits it to the group commit, and waits for that. If ctx ends while the event waits for
+// its turn, it is not committed.
+func (s *Service) commit(ctx context.Context, it *item) error {
+	switch err := s.match(ctx, it); {
+	case errors.Is(err, errFiltersBusy):
+		return err
+	case err != nil:
+		return unavailable(err)
+	}
+	s.batches.Submit(it)
+	left := ctx.Done()
+	for waits := true; waits; {
+		select {
+		case <-it.done:
+			return nil
+		case <-left:
+			if s.batches.Withdraw(it) {
+				return apperr.Unavailable(ctx.Err())
+			}
+			left = nil // it is being committed
+		case <-s.ended:
+			waits = false
+		}
+	}
+	select {
+	case <-it.done:
+		return nil
+	default:
+		return apperr.Unavailable(errStopped)
+	}
 }
 
 // item is one verified webhook on its way to the database. Expensive work is done before.
@@ -349,15 +366,21 @@ type item struct {
 
 	// claims are the keys that the event claims in the transaction in progress.
 	claims []claimedKey
-	// verdicts are the results of filters from before the commit.
-	verdicts    map[*filters.Filter]bool
-	matched     []subscriptions.Matched
+	// matched are the subscriptions that get the event, as the generation of their index says. matches counts how often
+	// they were looked for. screen has the results of their filters; nil if there are none.
+	matched    []subscriptions.Matched
+	generation subscriptions.Generation
+	matches    int
+	screen     *filters.Screen
+
 	plan        *deliveries.Plan
 	duplicateOf string
 	// check is the caller's condition, for the transaction that stores the event; nil if there is none.
 	check db.Check
-	err   error
+	// done is closed when the item has been committed, with err, or when it must be matched again, with again set.
 	done  chan struct{}
+	again bool
+	err   error
 }
 
 // claimedKey is a key that the event claims. If another event holds a key that decides, this event is a duplicate; with
@@ -372,7 +395,7 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 	now time.Time) *item {
 	c := &in.Connection
 	told := in.Verifier.Describe(r)
-	it := &item{in: in, done: make(chan struct{})}
+	it := &item{in: in}
 	it.payload = events.Payload{Headers: storedHeaders(r.Header, in.Verifier.RedactHeaders()),
 		Body: in.Verifier.RedactBody(r), Encoding: encodingOf(r.Header.Get("Content-Type"), r.Body)}
 	it.event = events.NewEvent{Event: events.Event{
@@ -432,15 +455,10 @@ func describeVerification(r verification.Result) string {
 	if r.Verified {
 		result = "verified"
 	}
-	b, err := json.Marshal(struct {
-		Result string `json:"result"`
-		Scheme string `json:"scheme"`
-		KeyID  string `json:"key_id"`
-	}{result, r.Scheme, r.KeyID})
-	if err != nil {
-		return "{}" // three strings always marshal
-	}
-	return string(b)
+	b := appendString(append(make([]byte, 0, 128), `{"result":`...), result)
+	b = appendString(append(b, `,"scheme":`...), r.Scheme)
+	b = appendString(append(b, `,"key_id":`...), r.KeyID)
+	return string(append(b, '}'))
 }
 
 // readHops returns how many gateways the event has passed: the greatest number if there are several. A value that is

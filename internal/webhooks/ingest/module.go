@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/module"
 )
 
@@ -13,6 +14,8 @@ func (s *Service) Module() module.Module {
 	return module.Module{
 		Name:    "webhooks/ingest",
 		Metrics: []prometheus.Collector{s.requests},
+		Jobs: []jobs.Periodic{{Name: "log-filters-not-evaluated", Run: jobs.Every(noteInterval, s.logNotEvaluated),
+			Last: s.logNotEvaluated, Failure: "cannot log the filters that were not evaluated"}},
 		Services: []module.Service{{
 			Name:  "event-commits",
 			Start: func(context.Context) error { return s.startCommits() },

@@ -11,6 +11,7 @@ import (
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/ratelimit"
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/providers/verification"
 	"sallyport/internal/webhooks/rejections"
@@ -56,8 +57,10 @@ func TestOutcomeOfEachError(t *testing.T) {
 		{"refused", Receipt{}, apperr.HTTP(http.StatusMethodNotAllowed, "")},
 		{"too_large", Receipt{}, tooLarge()},
 		{"rate_limited", Receipt{}, apperr.New(apperr.CodeRateLimited, "")},
+		{"refusal_limited", Receipt{}, tooManyRefusals(ratelimit.Decision{})},
 		{"keys_unavailable", Receipt{}, noKeys},
 		{"overloaded", Receipt{}, errOverloaded},
+		{"overloaded", Receipt{}, errFiltersBusy},
 		{"unavailable", Receipt{}, apperr.Unavailable(errStopped)},
 		{"unavailable", Receipt{}, errors.New("the definition of the provider is gone")},
 	} {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -80,7 +81,7 @@ func (in *Publication) Check(v *apperr.Violations) {
 //
 // Errors: validation errors with locations relative to the body of the request; grant_denied for anything that an API
 // key is not granted, which for a bounded key includes connections that do not exist; unavailable if the database
-// cannot commit.
+// cannot commit, or if the filters of too many events of the environment wait.
 func (s *Service) Publish(ctx context.Context, p access.Principal, in Publication) (Receipt, error) {
 	receipt, err := s.publish(ctx, p, in)
 	switch {
@@ -88,6 +89,8 @@ func (s *Service) Publish(ctx context.Context, p access.Principal, in Publicatio
 		s.requests.WithLabelValues(outcomePublished).Inc()
 	case err == nil:
 		s.requests.WithLabelValues(outcomeDuplicate).Inc()
+	case errors.Is(err, errFiltersBusy):
+		s.requests.WithLabelValues(outcomeOverloaded).Inc()
 	case apperr.Is(err, apperr.CodeUnavailable):
 		s.requests.WithLabelValues(outcomeUnavailable).Inc()
 	}
@@ -112,8 +115,7 @@ func (s *Service) publish(ctx context.Context, p access.Principal, in Publicatio
 	if err != nil {
 		return Receipt{}, fmt.Errorf("describe the publisher: %w", err)
 	}
-	it := &item{check: db.CheckOf(ctx), done: make(chan struct{}), payload: events.Payload{Headers: "{}",
-		Body: body.Bytes(), Encoding: events.JSON}}
+	it := &item{check: db.CheckOf(ctx), payload: events.Payload{Headers: "{}", Body: body.Bytes(), Encoding: events.JSON}}
 	it.event = events.NewEvent{Event: events.Event{
 		Environment: p.Environment, Provider: events.OwnProvider, ProviderConfigKey: events.OwnProvider,
 		Type: in.EventType, Verification: string(verification), ContentType: "application/json", BodySize: int64(body.Len()),

@@ -25,14 +25,15 @@ func (b *bodyReader) clearSpool() error {
 	return nil
 }
 
-// readSpooled reads a body that is larger than spoolOver: head, the next byte, and the rest. It waits in a file until
-// it is complete; only then the memory for all of it is allocated.
+// readSpooled reads a body that is larger than its buffer in memory: head, the next byte, and the rest. It waits in a
+// file until it is complete; only then the memory for all of it is allocated.
 func (b *bodyReader) readSpooled(head []byte, next byte, rest io.Reader, limit int64, memory *lease) ([]byte, error) {
 	f, err := os.CreateTemp(b.dir, "sallyport-body-*")
 	if err != nil {
+		b.failed()
 		return nil, apperr.Unavailable(fmt.Errorf("create a spool file: %w", err))
 	}
-	file := &spoolFile{f: f, disk: lease{of: b.disk, source: memory.source}}
+	file := &spoolFile{f: f, disk: lease{of: b.disk, holder: memory.holder}, failed: b.failed}
 	defer file.discard()
 	if err := file.write(head); err != nil {
 		return nil, err
@@ -63,6 +64,8 @@ func (b *bodyReader) readSpooled(head []byte, next byte, rest io.Reader, limit i
 type spoolFile struct {
 	f    *os.File
 	disk lease
+	// failed is called when nothing can be written.
+	failed func()
 }
 
 func (s *spoolFile) size() int64 { return s.disk.held }
@@ -72,6 +75,7 @@ func (s *spoolFile) write(p []byte) error {
 		return err
 	}
 	if _, err := s.f.Write(p); err != nil {
+		s.failed()
 		return apperr.Unavailable(fmt.Errorf("write a spool file: %w", err))
 	}
 	return nil

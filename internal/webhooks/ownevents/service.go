@@ -16,24 +16,28 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// Subscriptions finds the subscriptions that select the gateway's own events.
+// Subscriptions are those of an environment that select the gateway's own events, as a transaction finds them.
 type Subscriptions interface {
-	WantsOwn(ctx context.Context, env id.Environment) (bool, error)
-	MatchOwn(ctx context.Context, env id.Environment, providerConfigKey, connectionID,
-		eventType string) ([]subscriptions.Matched, error)
+	// Wanted reports whether a subscription has a pattern for the gateway's own events.
+	Wanted() bool
+	// Match returns the subscriptions that match an own event. Filters are not evaluated.
+	Match(providerConfigKey, connectionID, eventType string) []subscriptions.Matched
+	// ConnectionOf returns the connection that the subscription is limited to; empty for one to all connections.
+	ConnectionOf(subscriptionID string) string
 }
 
 // Events knows which events concern others.
 type Events interface {
-	// Origins returns the origins of events by uuid. Unknown events are not in the map.
-	Origins(ctx context.Context, env id.Environment, uuids []string) (map[string]events.Origin, error)
+	// Origins returns the origins of events by uuid, in the transaction tx. Unknown events are not in the map.
+	Origins(ctx context.Context, tx db.Querier, env id.Environment, uuids []string) (map[string]events.Origin, error)
 }
 
 // Config holds the dependencies of a Service.
 type Config struct {
-	DB            *db.DB
-	Events        Events
-	Subscriptions Subscriptions
+	DB     *db.DB
+	Events Events
+	// Subscriptions returns those of the environment. It reads in the transaction tx.
+	Subscriptions func(ctx context.Context, tx db.Querier, env id.Environment) (Subscriptions, error)
 	Clock         clock.Clock
 	Evaluations   *filters.Evaluations
 }
@@ -42,7 +46,7 @@ type Config struct {
 type Service struct {
 	db          *db.DB
 	events      Events
-	subs        Subscriptions
+	subs        func(ctx context.Context, tx db.Querier, env id.Environment) (Subscriptions, error)
 	clock       clock.Clock
 	evaluations *filters.Evaluations
 }
@@ -55,8 +59,9 @@ func New(c Config) *Service {
 // own is an event before it is stored.
 type own struct {
 	environment id.Environment
+	subs        Subscriptions
 	kind        Type
-	// about is the connection that the event is about, empty if there is none.
+	// about is the connection that the event belongs to. Without one it belongs to the whole environment.
 	about events.Origin
 	data  any
 }
@@ -71,36 +76,40 @@ type spent map[id.Environment]uint64
 
 // statements returns the statements that store the matched events, with their deliveries, which the workers find by
 // polling. Events that no subscription matches are not stored, because the changes they report are recorded elsewhere.
-func (s *Service) statements(ctx context.Context, list []own) ([]db.Statement, error) {
+func (s *Service) statements(list []own) ([]db.Statement, error) {
 	var found []events.NewEvent
-	var forwards []deliveries.Delivery
+	var forwards deliveries.Forwards
 	cost := spent{}
 	for i := range list {
-		event, made, err := s.newEvent(ctx, &list[i], cost)
+		event, matched, err := s.newEvent(&list[i], cost)
+		if err == nil && len(matched) > 0 {
+			event.Counters, err = forwards.Add(event.Environment, event.UUID, matched, maxFirst, event.ReceivedAt)
+			found = append(found, event)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("create an event of type %s: %w", list[i].kind, err)
-		}
-		if len(made) > 0 {
-			found, forwards = append(found, event), append(forwards, made...)
 		}
 	}
 	if len(found) == 0 {
 		return nil, nil
 	}
-	return append(events.Insert(found), deliveries.Insert(forwards)), nil
+	return append(events.Insert(found), forwards.Statements()...), nil
 }
 
-// newEvent returns the event with its deliveries, none if no subscription matches it.
-func (s *Service) newEvent(ctx context.Context, o *own,
-	cost spent) (e events.NewEvent, made []deliveries.Delivery, err error) {
+// maxFirst is how many deliveries of each event its own transaction stores, which can store many events; a worker
+// stores the rest.
+const maxFirst = 10
+
+// newEvent returns the event with the subscriptions that get it.
+func (s *Service) newEvent(o *own, cost spent) (e events.NewEvent, matched []subscriptions.Matched, err error) {
 	now := s.clock.Now()
 	key := o.about.ProviderConfigKey
 	if key == "" {
 		key = events.OwnProvider
 	}
-	matched, err := s.subs.MatchOwn(ctx, o.environment, key, o.about.ConnectionID, string(o.kind))
-	if err != nil || len(matched) == 0 {
-		return e, nil, err
+	found := o.subs.Match(key, o.about.ConnectionID, string(o.kind))
+	if len(found) == 0 {
+		return e, nil, nil
 	}
 	data, err := json.Marshal(o.data)
 	if err != nil {
@@ -115,27 +124,18 @@ func (s *Service) newEvent(ctx context.Context, o *own,
 		ContentType: "application/json", BodySize: int64(len(data)), ReceivedAt: now,
 	}}
 	seen := filters.NewEvent(&e.Event, &payload)
-	for _, m := range matched {
-		if m.Filter != nil && !s.evaluate(m.Filter, seen, o.environment, cost) {
-			continue
+	for _, m := range found {
+		if m.Filter == nil || s.evaluate(m.Filter, seen, o.environment, cost) {
+			matched = append(matched, m)
 		}
-		d := deliveries.Delivery{Key: deliveries.Key{EventUUID: uuid, SubscriptionID: m.ID}, ID: id.NewUUID(),
-			Environment: o.environment, Status: deliveries.Pending, Generation: 1, Due: now, CreatedAt: now, UpdatedAt: now}
-		if m.Enabled {
-			e.Pending++
-		} else {
-			d.Status = deliveries.Held
-			e.Held++
-		}
-		made = append(made, d)
 	}
-	return e, made, nil
+	return e, matched, nil
 }
 
 // evaluate evaluates a filter. Once the filters of the environment have cost too much, it does not match.
 func (s *Service) evaluate(f *filters.Filter, seen *filters.Event, env id.Environment, cost spent) bool {
 	if cost[env] >= maxFilterCost {
-		s.evaluations.Count(string(filters.CodeCost))
+		s.evaluations.Count(filters.Result{NotEvaluated: true}.Outcome())
 		return false
 	}
 	r := f.Eval(seen)
@@ -146,7 +146,11 @@ func (s *Service) evaluate(f *filters.Filter, seen *filters.Event, env id.Enviro
 
 // storeEvent stores one event in the transaction of the change it reports.
 func (s *Service) storeEvent(ctx context.Context, tx *sql.Tx, o own) error {
-	statements, err := s.statements(ctx, []own{o})
+	var err error
+	if o.subs, err = s.subs(ctx, tx, o.environment); err != nil {
+		return fmt.Errorf("create an event of type %s: %w", o.kind, err)
+	}
+	statements, err := s.statements([]own{o})
 	if err != nil || len(statements) == 0 {
 		return err
 	}
@@ -158,38 +162,45 @@ func (s *Service) storeEvent(ctx context.Context, tx *sql.Tx, o own) error {
 
 // Deliveries returns the statements that store the events about deliveries that have died or recovered. Deliveries of
 // the gateway's own events emit none, because that could continue forever.
-func (s *Service) Deliveries(ctx context.Context, ended []deliveries.Delivery) ([]db.Statement, error) {
+func (s *Service) Deliveries(ctx context.Context, tx db.Querier, ended []deliveries.Delivery) ([]db.Statement, error) {
 	byEnvironment := map[id.Environment][]deliveries.Delivery{}
 	for _, d := range ended {
 		byEnvironment[d.Environment] = append(byEnvironment[d.Environment], d)
 	}
 	var list []own
 	for env, ended := range byEnvironment {
-		wanted, err := s.subs.WantsOwn(ctx, env)
+		subs, err := s.subs(ctx, tx, env)
 		if err != nil {
 			return nil, err
 		}
-		if !wanted {
+		if !subs.Wanted() {
 			continue
 		}
 		uuids := make([]string, len(ended))
 		for i, d := range ended {
 			uuids[i] = d.EventUUID
 		}
-		origins, err := s.events.Origins(ctx, env, uuids)
+		origins, err := s.events.Origins(ctx, tx, env, uuids)
 		if err != nil {
 			return nil, err
 		}
 		for i := range ended {
-			if origin, known := origins[ended[i].EventUUID]; known && !origin.Own() {
-				list = append(list, aboutDelivery(&ended[i], origin))
+			origin, known := origins[ended[i].EventUUID]
+			if !known || origin.Own() {
+				continue
 			}
+			limited := subs.ConnectionOf(ended[i].SubscriptionID) != ""
+			event := aboutDelivery(&ended[i], origin, limited)
+			event.subs = subs
+			list = append(list, event)
 		}
 	}
-	return s.statements(ctx, list)
+	return s.statements(list)
 }
 
-func aboutDelivery(d *deliveries.Delivery, origin events.Origin) own {
+// aboutDelivery returns the event about a delivery. It belongs to the connection of the delivery's event only if the
+// subscription is limited to it. Otherwise only those may know of the subscription who may see the whole environment.
+func aboutDelivery(d *deliveries.Delivery, origin events.Origin, limited bool) own {
 	kind := DeliveryDeadLettered
 	if d.Status == deliveries.Succeeded {
 		kind = DeliveryRecovered
@@ -206,7 +217,11 @@ func aboutDelivery(d *deliveries.Delivery, origin events.Origin) own {
 	if f := d.LastFailure; f != nil {
 		data.LastError = &failurePayload{f.Code, f.Message, f.HTTPStatus, Time(f.At)}
 	}
-	return own{environment: d.Environment, kind: kind, about: origin, data: data}
+	about := origin
+	if !limited {
+		about = events.Origin{ProviderConfigKey: origin.ProviderConfigKey}
+	}
+	return own{environment: d.Environment, kind: kind, about: about, data: data}
 }
 
 // SubscriptionDisabled stores the event about a subscription that the service has disabled.

@@ -253,3 +253,15 @@ func TestExpire(t *testing.T) {
 		require.Equal(t, "young", string(left[0].Body))
 	})
 }
+
+// A list of rejections takes turns among the lists of its environment.
+func TestListTakesTurns(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(store)
+		testkit.TakesTurn(t, store.DB, string(envA), "the list", func() error {
+			_, err := w.svc.List(t.Context(), access.Whole(envA), rejections.Filter{}, page.Request{Limit: 1})
+			return err
+		})
+	})
+}

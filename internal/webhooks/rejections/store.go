@@ -43,7 +43,8 @@ func columns(r *Rejection) db.Columns {
 	}
 }
 
-// List returns a page of the rejections that the view shows, and one row more if another page follows.
+// List returns a page of the rejections that the view shows, and one row more if another page follows. It takes turns
+// among the lists of the environment.
 func (s *Service) List(ctx context.Context, v access.View, f Filter, p page.Request) ([]Rejection, error) {
 	w := new(db.Where).And("environment_id = ?", string(v.Environment))
 	w.Numbered(v.Connections.Where("connection_id", w.Next()))
@@ -51,7 +52,9 @@ func (s *Service) List(ctx context.Context, v access.View, f Filter, p page.Requ
 	db.AnyOf(w, "provider_config_key", f.ProviderConfigKeys)
 	db.AnyOf(w, "reason", f.Reasons)
 	tail := w.Page("id", p)
-	list, err := db.All(ctx, s.db.Read(), columns, "FROM webhook_rejections", w, tail)
+	list, err := db.Listed(ctx, s.db, string(v.Environment), func(ctx context.Context, q db.Querier) ([]Rejection, error) {
+		return db.All(ctx, q, columns, "FROM webhook_rejections", w, tail)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list rejected requests: %w", err)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
-	"sallyport/internal/platform/id"
 	"sallyport/internal/webhooks/deliveries"
 	"sallyport/internal/webhooks/events"
 )
@@ -109,14 +108,14 @@ func (o *Order) scan() events.Scan {
 	return events.Scan{Filter: o.Filter.Filter, UUIDs: o.Filter.UUIDs, Failing: !o.Force && o.To == "", Window: scanWindow}
 }
 
-// view returns the view of the events that the replay may send.
+// view returns the view of the events that the replay may send, and of the subscriptions to which it may send them.
 func (r *Replay) view() access.View {
 	return access.View{Environment: r.Environment, Connections: r.Bound}
 }
 
 // bulk returns the part of the order for these events. The first event's deliveries up to that of the subscription
 // after are done.
-func (o *Order) bulk(env id.Environment, list []events.Event, after string, limit int) deliveries.Bulk {
-	return deliveries.Bulk{Environment: env, Events: list, After: after, Criteria: o.Filter.DeliveryCriteria,
+func (o *Order) bulk(v access.View, list []events.Event, after string, limit int) deliveries.Bulk {
+	return deliveries.Bulk{View: v, Events: list, After: after, Criteria: o.Filter.DeliveryCriteria,
 		Force: o.Force, To: o.To, Limit: limit}
 }

@@ -52,7 +52,7 @@ func (m *machine) any(label string, from []string) string {
 }
 
 func (m *machine) uuids() []string {
-	list, err := m.events.List(m.ctx, access.Whole(m.env), events.Filter{}, all())
+	list, _, err := m.events.List(m.ctx, access.Whole(m.env), events.Filter{}, all())
 	require.NoError(m.rt, err)
 	out := []string{}
 	for _, e := range list {
@@ -282,7 +282,7 @@ func (m *machine) checkCompleted(r *Replay, k *known) {
 }
 
 func (m *machine) expunged() (uuids []string) {
-	list, err := m.events.List(m.ctx, access.Whole(m.env), events.Filter{}, all())
+	list, _, err := m.events.List(m.ctx, access.Whole(m.env), events.Filter{}, all())
 	require.NoError(m.rt, err)
 	for _, e := range list {
 		if e.PayloadExpired {
@@ -290,6 +290,16 @@ func (m *machine) expunged() (uuids []string) {
 		}
 	}
 	return uuids
+}
+
+// deliver sends what is pending, and what was held and is released because its subscription is enabled.
+func (m *machine) deliver() {
+	for _, d := range m.sorted() {
+		sub := m.subs.byID[d.SubscriptionID]
+		if d.Status == deliveries.Pending || d.Status == deliveries.Held && sub.Enabled && !sub.Deleted {
+			m.end(d, deliveries.Succeeded)
+		}
+	}
 }
 
 // complete lets every replay end, and requires that it does.
@@ -315,11 +325,7 @@ func (m *machine) complete() {
 	}
 	for n := 0; n < 200 && !ended(); n++ {
 		m.clock.Advance(leaseTime + time.Second)
-		for _, d := range m.rows() {
-			if d.Status == deliveries.Pending {
-				m.end(d, deliveries.Succeeded)
-			}
-		}
+		m.deliver()
 		m.live[0].claim()
 		for _, h := range slices.Clone(m.live[0].hands) {
 			m.step(h, false)

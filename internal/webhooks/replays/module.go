@@ -22,7 +22,7 @@ func (s *Service) Module() module.Module {
 		Tables: []module.Table{
 			{Name: "webhook_replays", Outlives: "without subscriptions replays end, and they expire"},
 		},
-		Metrics: s.metrics.collectors(),
+		Metrics: s.metrics.collectors(), ShiftTimes: s.queue.ShiftTimes,
 		Services: []module.Service{
 			{Name: "replay-worker", Start: s.queue.Start, Drain: s.queue.Drain, Stop: s.queue.Stop},
 		},

@@ -97,7 +97,7 @@ func (s *Service) previewPart(ctx context.Context, p access.Principal, o *Order,
 	out *Preview) (whole bool, err error) {
 	slices.Reverse(list) // deliveries are looked at in the order of the uuids
 	room := s.limits.deliveries - int(out.Replayed)
-	b := o.bulk(p.Environment, list, "", room)
+	b := o.bulk(p.View(), list, "", room)
 	var started []deliveries.Started
 	for len(b.Events) > 0 && len(started) < room {
 		r, err := s.cfg.Deliveries.PrepareBulk(ctx, b)

@@ -58,9 +58,10 @@ const (
 // window is the maximum number of a replay's deliveries that wait for their first attempt.
 const window = 50
 
-// An environment's replays use at most half of the deliveries that the workers have in memory for one subscription. The
-// conversion does not compile otherwise.
-const _ = uint(deliveries.MaxHeldPerSubscription/2 - window*MaxUnfinished)
+// The workers have room in memory for all deliveries that the replays of an environment have started and that wait,
+// even if they go to one subscription: none of them stands before a new delivery. The conversion does not compile
+// otherwise.
+const _ = uint(deliveries.MaxReplays - window*MaxUnfinished)
 
 // FailureCode is the reason why a replay failed.
 type FailureCode string

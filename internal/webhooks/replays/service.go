@@ -140,7 +140,7 @@ func (s *Service) Get(ctx context.Context, v access.View, replayID string) (Repl
 
 // refreshOutcomes counts the outcomes of a replay's deliveries, which are not stored while no worker has the replay.
 func (s *Service) refreshOutcomes(ctx context.Context, r *Replay) error {
-	progress, err := s.cfg.Deliveries.Progress(ctx, r.Environment, r.work.open)
+	progress, err := s.cfg.Deliveries.Progress(ctx, r.Environment, r.work.open, r.CreatedAt)
 	r.addOutcomes(progress)
 	return err
 }
@@ -148,9 +148,13 @@ func (s *Service) refreshOutcomes(ctx context.Context, r *Replay) error {
 // ListFilter restricts a list of replays; the zero ListFilter does not.
 type ListFilter struct{ Statuses []Status }
 
-// List returns a page of the replays that the view shows, and one row more if another page follows.
+// List returns a page of the replays that the view shows, and one row more if another page follows. It takes turns
+// among the lists of the environment.
 func (s *Service) List(ctx context.Context, v access.View, f ListFilter, p page.Request) ([]Replay, error) {
-	rows, err := list(ctx, s.cfg.DB.Read(), v, f, p)
+	rows, err := db.Listed(ctx, s.cfg.DB, string(v.Environment), func(ctx context.Context, q db.Querier) ([]Replay,
+		error) {
+		return list(ctx, q, v, f, p)
+	})
 	if err != nil {
 		return nil, err
 	}

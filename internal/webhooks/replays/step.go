@@ -39,7 +39,7 @@ type part struct {
 // outcome that ends the replay, or nil and when to take the next step.
 func (h *holder) step(ctx context.Context) (end *jobs.Outcome, next time.Time, err error) {
 	now := clock.FromMillis(clock.Millis(h.cfg.Clock.Now()))
-	progress, err := h.cfg.Deliveries.Progress(ctx, h.replay.Environment, h.replay.work.open)
+	progress, err := h.cfg.Deliveries.Progress(ctx, h.replay.Environment, h.replay.work.open, h.replay.CreatedAt)
 	if err != nil {
 		return nil, next, markError(err)
 	}
@@ -101,10 +101,20 @@ func (h *holder) store(ctx context.Context, r *Replay, p *part, progress deliver
 	}
 	h.replay = after
 	if len(result.Started) > 0 {
-		h.cfg.Deliveries.Wake()
+		h.cfg.Deliveries.Due(r.Environment, started(result)...)
 	}
 	h.count(progress, result)
 	return nil
+}
+
+// started returns the subscriptions of the deliveries that were started, each once.
+func started(result deliveries.BulkResult) []string {
+	list := make([]string, len(result.Started))
+	for i, s := range result.Started {
+		list[i] = s.SubscriptionID
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // update stores the replay, unless a test ends the process before.
@@ -136,7 +146,7 @@ func (s *Service) prepare(ctx context.Context, r *Replay) (*part, error) {
 		return nil, err
 	}
 	var err error
-	p.BulkReplay, err = s.cfg.Deliveries.PrepareBulk(ctx, r.bulk(r.Environment, p.found.Events, r.work.after, limit))
+	p.BulkReplay, err = s.cfg.Deliveries.PrepareBulk(ctx, r.bulk(r.view(), p.found.Events, r.work.after, limit))
 	return p, err
 }
 

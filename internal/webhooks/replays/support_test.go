@@ -250,13 +250,13 @@ func add(c events.Counters, s deliveries.Status, n int64) events.Counters {
 
 // rows returns the environment's deliveries.
 func (w *world) rows() map[deliveries.Key]deliveries.Delivery {
-	first, err := w.events.List(w.ctx, access.Whole(w.env), events.Filter{}, all())
+	first, _, err := w.events.List(w.ctx, access.Whole(w.env), events.Filter{}, all())
 	require.NoError(w.t, err)
 	uuids := make([]string, len(first))
 	for i := range first {
 		uuids[i] = first[i].UUID
 	}
-	byEvent, err := w.deliveries.Store().ByEvents(w.ctx, w.env, uuids)
+	byEvent, err := w.deliveries.Store().ByEvents(w.ctx, access.Whole(w.env), uuids)
 	require.NoError(w.t, err)
 	out := map[deliveries.Key]deliveries.Delivery{}
 	for _, list := range byEvent {

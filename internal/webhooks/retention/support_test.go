@@ -172,7 +172,7 @@ func (w *world) run() {
 // seen returns what the environment's list shows, oldest first.
 func (w *world) seen(env id.Environment) []events.Event {
 	w.t.Helper()
-	list, err := w.stored.List(w.t.Context(), access.Whole(env), events.Filter{}, page.Request{Limit: page.MaxLimit,
+	list, _, err := w.stored.List(w.t.Context(), access.Whole(env), events.Filter{}, page.Request{Limit: page.MaxLimit,
 		Ascending: true})
 	require.NoError(w.t, err)
 	return list
@@ -194,7 +194,7 @@ func (w *world) overdueBy(what string) time.Duration {
 
 // states returns the states of an event's deliveries, sorted.
 func (w *world) states(t require.TestingT, e events.Event) []string {
-	byEvent, err := w.Deliveries.ByEvents(context.Background(), e.Environment, []string{e.UUID})
+	byEvent, err := w.Deliveries.ByEvents(context.Background(), access.Whole(e.Environment), []string{e.UUID})
 	require.NoError(t, err)
 	var out []string
 	for _, d := range byEvent[e.UUID] {

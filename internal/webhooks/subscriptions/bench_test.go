@@ -1,13 +1,10 @@
 package subscriptions
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"sallyport/internal/webhooks/filters"
 )
 
 // BenchmarkMatch is the evidence that the subscriptions which do not match cost nothing: the two cases have the same
@@ -27,27 +24,18 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
-// BenchmarkFilters measures the cost of looking for filters for an event: next to nothing where the environment has
-// none, and otherwise one more match.
-func BenchmarkFilters(b *testing.B) {
-	for _, filtered := range []bool{false, true} {
-		b.Run(fmt.Sprintf("filtered=%t", filtered), func(b *testing.B) {
-			x := benchIndex(b, 10_000)
-			if x.filtered = filtered; filtered {
-				x.subscriptions[0].Filter = filters.New("true")
-			}
-			s := &Directory{}
-			_, err := s.indexes.Get(b.Context(), "env", func(context.Context) (*index, int64, error) { return x, 1, nil })
-			if err != nil {
-				b.Fatal(err)
-			}
-			types := []string{"issue.comment.created"}
+// BenchmarkChange measures the cost of a change of one subscription: no more with 10,000 others than with ten.
+func BenchmarkChange(b *testing.B) {
+	for _, n := range []int{10, 10_000} {
+		b.Run(fmt.Sprintf("subscriptions=%d", n), func(b *testing.B) {
+			x := benchIndex(b, n)
+			on := x.byID["sub_00003"]
+			off := *on
+			off.Enabled = false
 			b.ReportAllocs()
 			for b.Loop() {
-				found, err := s.Filters(b.Context(), "env", "github", "acme", types)
-				if err != nil || len(found) == 1 != filtered {
-					b.Fatal(found, err)
-				}
+				x.set(on.ID, &off)
+				x.set(on.ID, on)
 			}
 		})
 	}

@@ -22,7 +22,8 @@ func (s *Service) Disable(ctx context.Context, env id.Environment, subscriptionI
 	if !id.Is(id.PrefixSubscription, subscriptionID) {
 		return notFound()
 	}
-	defer s.changed(env, subscriptionID)
+	defer s.cfg.Deliveries.Changed(subscriptionID)
+	defer s.changed(ctx, env, subscriptionID)
 	return s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
 		r, err := find(ctx, tx, access.Whole(env), subscriptionID, true)
 		if err != nil {

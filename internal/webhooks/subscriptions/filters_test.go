@@ -18,10 +18,10 @@ func TestMatchesCarryFilters(t *testing.T) {
 		w := newWorld(t, store)
 		reader := w.process()
 		asked := func(s *subscriptions.Service) (texts []string) {
-			found, err := s.Filters(t.Context(), w.p.Environment, "github", "acme", []string{"issue.created", "issue.closed"})
-			require.NoError(t, err)
-			for _, f := range found {
-				texts = append(texts, f.String())
+			for _, m := range w.match(t, s, "issue.created", "issue.closed") {
+				if m.Filter != nil {
+					texts = append(texts, m.Filter.String())
+				}
 			}
 			return texts
 		}
@@ -38,15 +38,16 @@ func TestMatchesCarryFilters(t *testing.T) {
 		first := filtered(`event.type == "a"`, "issue.*")
 		filtered(`event.type == "a"`, "*")
 		filtered(`event.type == "b"`, "push")
-		require.Equal(t, []string{`event.type == "a"`}, asked(w.Service), "each that matches, and each once")
-		require.Equal(t, []string{`event.type == "a"`}, asked(reader))
+		require.Equal(t, []string{`event.type == "a"`, `event.type == "a"`}, asked(w.Service))
+		require.Equal(t, []string{`event.type == "a"`, `event.type == "a"`}, asked(reader))
 
 		require.NoError(t, reader.Refresh(t.Context()))
 		_, err := w.Update(t.Context(), w.p, first,
 			subscriptions.Change{Settings: subscriptions.Settings{Filter: patch.To(`event.type == "c"`)}})
 		require.NoError(t, err)
 		require.Equal(t, []string{`event.type == "c"`, `event.type == "a"`}, asked(w.Service))
-		require.Equal(t, []string{`event.type == "a"`}, asked(reader), "the other process has not looked yet")
+		require.Equal(t, []string{`event.type == "a"`, `event.type == "a"`}, asked(reader),
+			"the other process has not looked yet")
 		require.NoError(t, reader.Refresh(t.Context()))
 		require.Equal(t, []string{`event.type == "c"`, `event.type == "a"`}, asked(reader))
 
@@ -54,6 +55,7 @@ func TestMatchesCarryFilters(t *testing.T) {
 			subscriptions.Change{Settings: subscriptions.Settings{Filter: patch.Clear[string]()}})
 		require.NoError(t, err)
 		require.Empty(t, sub.Filter)
+		require.Equal(t, []string{`event.type == "a"`}, asked(w.Service))
 		for _, m := range w.match(t, w.Service, "issue.created") {
 			require.Equal(t, m.ID == first || m.Filter == nil, m.Filter == nil)
 		}
@@ -72,10 +74,9 @@ func TestFiltersSurviveChangesOfOthers(t *testing.T) {
 		_, _, err := w.Create(t.Context(), w.p, ch)
 		require.NoError(t, err)
 		one := func() *filters.Filter {
-			found, err := w.Filters(t.Context(), w.p.Environment, "github", "acme", []string{"a"})
-			require.NoError(t, err)
-			require.Len(t, found, 1)
-			return found[0]
+			found := w.match(t, w.Service, "a")
+			require.NotNil(t, found[0].Filter)
+			return found[0].Filter
 		}
 		before := one()
 		w.create(t, "*")

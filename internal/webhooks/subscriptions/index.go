@@ -20,56 +20,134 @@ type Matched struct {
 // scope holds the restrictions of a subscription. An empty field does not restrict.
 type scope struct{ providerConfigKey, connectionID string }
 
-// entry is one subscription in the index.
+// entry is one subscription in the index. It is immutable.
 type entry struct {
 	Matched
 	scope    scope
 	patterns []Pattern
 }
 
-// index finds the subscriptions of an environment that match an event. It is immutable. Its cost depends on the depth
-// of the event's type and on the matches, not on the number of subscriptions.
-type index struct {
-	subscriptions []Matched // in the order of their ids
-	root          node
-	// filtered is true if one of the subscriptions has a filter.
-	filtered bool
+// same reports whether the entries match the same events in the same way.
+func (e *entry) same(other *entry) bool {
+	return e.Matched == other.Matched && e.scope == other.scope &&
+		slices.EqualFunc(e.patterns, other.patterns, Pattern.equal)
 }
 
-// node is the state of the trie of pattern segments after some segments.
+// index finds the subscriptions of an environment that match an event. Its cost depends on the depth of the event's
+// type and on the matches, not on the number of subscriptions; that of a change on the patterns of the subscription. A
+// changed index equals one that is made of the same entries.
+type index struct {
+	byID map[string]*entry
+	root node
+}
+
+// node is the state of the trie of pattern segments after some segments. A node that holds nothing is removed from its
+// parent, and a map that holds nothing is nil.
 type node struct {
 	literal map[string]*node
 	any     *node // after a "*" that stands for exactly one segment
-	// exact holds the patterns that end here, tail those that continue with a last "*". Values are positions in
-	// index.subscriptions, ascending.
-	exact, tail map[scope][]int32
+	// exact holds the patterns that end here, tail those that continue with a last "*", each in the order of the ids.
+	exact, tail map[scope][]*entry
 }
 
-// newIndex builds the index. The entries are in the order of their ids.
+// newIndex builds the index of entries with different ids.
 func newIndex(entries []entry) *index {
-	x := &index{subscriptions: make([]Matched, len(entries))}
-	for i, e := range entries {
-		x.subscriptions[i] = e.Matched
-		x.filtered = x.filtered || e.Filter != nil
-		for _, p := range e.patterns {
-			x.root.insert(p, e.scope, int32(i))
-		}
+	x := &index{byID: make(map[string]*entry, len(entries))}
+	for i := range entries {
+		x.set(entries[i].ID, &entries[i])
 	}
 	return x
 }
 
-func (n *node) insert(p Pattern, s scope, position int32) {
-	for _, segment := range p.segments {
+// set replaces the entry of the id, and removes it if e is nil. It reports whether that changes what matches.
+func (x *index) set(subscriptionID string, e *entry) bool {
+	old := x.byID[subscriptionID]
+	if old == nil && e == nil || old != nil && e != nil && old.same(e) {
+		return false
+	}
+	if old != nil {
+		for _, p := range old.patterns {
+			x.root.remove(p.segments, p.tail, old)
+		}
+		delete(x.byID, subscriptionID)
+	}
+	if e != nil {
+		for _, p := range e.patterns {
+			x.root.insert(p.segments, p.tail, e)
+		}
+		x.byID[subscriptionID] = e
+	}
+	return true
+}
+
+// insert adds the entry under the segments below n.
+func (n *node) insert(segments []string, tail bool, e *entry) {
+	for _, segment := range segments {
 		n = n.child(segment)
 	}
-	ends := &n.exact
-	if p.tail {
-		ends = &n.tail
-	}
+	ends := n.ends(tail)
 	if *ends == nil {
-		*ends = map[scope][]int32{}
+		*ends = map[scope][]*entry{}
 	}
-	(*ends)[s] = append((*ends)[s], position)
+	list := (*ends)[e.scope]
+	if at, found := slices.BinarySearchFunc(list, e, byID); !found {
+		(*ends)[e.scope] = slices.Insert(list, at, e)
+	}
+}
+
+// remove removes the entry from under the segments below n, and the nodes that hold nothing then.
+func (n *node) remove(segments []string, tail bool, e *entry) {
+	if len(segments) > 0 {
+		segment := segments[0]
+		c := n.literal[segment]
+		if segment == wildcard {
+			c = n.any
+		}
+		if c == nil {
+			return // the subscription has the pattern twice
+		}
+		c.remove(segments[1:], tail, e)
+		if c.holdsNothing() {
+			n.forget(segment)
+		}
+		return
+	}
+	ends := n.ends(tail)
+	list := (*ends)[e.scope]
+	at, found := slices.BinarySearchFunc(list, e, byID)
+	switch {
+	case !found:
+	case len(list) > 1:
+		(*ends)[e.scope] = slices.Delete(list, at, at+1)
+	case len(*ends) > 1:
+		delete(*ends, e.scope)
+	default:
+		*ends = nil
+	}
+}
+
+func byID(a, b *entry) int { return strings.Compare(a.ID, b.ID) }
+
+func (n *node) ends(tail bool) *map[scope][]*entry {
+	if tail {
+		return &n.tail
+	}
+	return &n.exact
+}
+
+func (n *node) holdsNothing() bool {
+	return n.literal == nil && n.any == nil && n.exact == nil && n.tail == nil
+}
+
+func (n *node) forget(segment string) {
+	switch {
+	case segment == wildcard:
+		n.any = nil
+	case len(n.literal) > 1:
+		delete(n.literal, segment)
+	default:
+		n.literal = nil
+	}
 }
 
 func (n *node) child(segment string) *node {
@@ -99,7 +177,7 @@ func (x *index) matchOwn(event scope, eventType string) []Matched {
 		return nil
 	}
 	scopes := scopesOf(event)
-	return x.positions(n.collect(nil, rest, !more, scopes[:]))
+	return matches(n.collect(nil, rest, !more, scopes[:]))
 }
 
 // wantsOwn reports whether any pattern names the first segment of the gateway's own types.
@@ -114,26 +192,26 @@ func scopesOf(event scope) [4]scope {
 // match returns the subscriptions that any of the types matches, each once, in the order of their ids.
 func (x *index) match(event scope, types []string) []Matched {
 	scopes := scopesOf(event)
-	var found []int32
+	var found []*entry
 	for _, t := range types {
 		found = x.root.collect(found, t, false, scopes[:])
 	}
-	return x.positions(found)
+	return matches(found)
 }
 
-// positions returns the subscriptions at the positions, each once, in the order of their ids. It changes the slice.
-func (x *index) positions(found []int32) []Matched {
-	slices.Sort(found)
+// matches returns the subscriptions of the entries, each once, in the order of their ids. It changes the slice.
+func matches(found []*entry) []Matched {
+	slices.SortFunc(found, byID)
 	found = slices.Compact(found)
 	out := make([]Matched, len(found))
-	for i, position := range found {
-		out[i] = x.subscriptions[position]
+	for i, e := range found {
+		out[i] = e.Matched
 	}
 	return out
 }
 
 // collect adds the matches below n. rest holds the segments that remain; done is true if none does.
-func (n *node) collect(found []int32, rest string, done bool, scopes []scope) []int32 {
+func (n *node) collect(found []*entry, rest string, done bool, scopes []scope) []*entry {
 	if done {
 		return appendScopes(found, n.exact, scopes)
 	}
@@ -148,7 +226,7 @@ func (n *node) collect(found []int32, rest string, done bool, scopes []scope) []
 	return found
 }
 
-func appendScopes(found []int32, ends map[scope][]int32, scopes []scope) []int32 {
+func appendScopes(found []*entry, ends map[scope][]*entry, scopes []scope) []*entry {
 	if len(ends) == 0 {
 		return found
 	}

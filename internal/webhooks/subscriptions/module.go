@@ -14,16 +14,21 @@ import (
 // forgetInterval is how often replaced signing secrets that no longer sign are removed.
 const forgetInterval = 10 * time.Minute
 
+// wantedInterval is how often indexes are read that transactions have missed.
+const wantedInterval = time.Second
+
 // Module returns the parts of the process that subscriptions provide, except their operations.
 func (s *Service) Module() module.Module {
 	return module.Module{
 		Name:     "webhooks/subscriptions",
 		Tables:   []module.Table{{Name: "webhook_subscriptions", Contents: "subscriptions"}},
 		Sealed:   SealedColumns(),
-		Caches:   []module.Cache{{Name: "subscriptions", Refresh: s.Refresh}},
+		Caches:   []module.Cache{{Name: "subscriptions", Refresh: s.Refresh, Drop: s.Forget}},
 		Contents: []module.Content{{Name: "subscriptions", Held: hasSubscriptions}},
 		Jobs: []jobs.Periodic{{Name: "forget-replaced-secrets", Run: jobs.Every(forgetInterval, s.ForgetSecrets),
-			Failure: "cannot remove replaced signing secrets"}},
+			Failure: "cannot remove replaced signing secrets"},
+			{Name: "read-wanted-indexes", Run: jobs.Every(wantedInterval, s.readWanted),
+				Failure: "cannot read the subscriptions that select own events"}},
 	}
 }
 

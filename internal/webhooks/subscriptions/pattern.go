@@ -2,6 +2,7 @@ package subscriptions
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -90,6 +91,11 @@ func (p Pattern) String() string {
 	default:
 		return text + "." + wildcard
 	}
+}
+
+// equal reports whether the patterns have the same text.
+func (p Pattern) equal(other Pattern) bool {
+	return p.tail == other.tail && slices.Equal(p.segments, other.segments)
 }
 
 // Matches reports whether the event type matches the pattern. It defines what the index must return.

@@ -16,7 +16,18 @@ func (s *Service) Get(ctx context.Context, v access.View, subscriptionID string)
 	if err != nil {
 		return Subscription{}, err
 	}
-	return s.open(r)
+	return s.openWithHealth(ctx, r)
+}
+
+// openWithHealth is open, with the subscription's health.
+func (s *Service) openWithHealth(ctx context.Context, r row) (Subscription, error) {
+	sub, err := s.open(r)
+	if err != nil {
+		return Subscription{}, err
+	}
+	health, err := s.cfg.Deliveries.Health(ctx, r.Environment, []string{r.ID}, s.cfg.Clock.Now())
+	sub.Health = health[r.ID]
+	return sub, err
 }
 
 // List returns the view's subscriptions that match the filter, at most one more than the page holds.
@@ -28,11 +39,19 @@ func (s *Service) List(ctx context.Context, v access.View, f Filter, p page.Requ
 	if err != nil {
 		return nil, err
 	}
-	out := make([]Subscription, len(rows))
+	out, ids := make([]Subscription, len(rows)), make([]string, len(rows))
 	for i, r := range rows {
 		if out[i], err = s.open(r); err != nil {
 			return nil, err
 		}
+		ids[i] = r.ID
+	}
+	health, err := s.cfg.Deliveries.Health(ctx, v.Environment, ids, s.cfg.Clock.Now())
+	if err != nil {
+		return nil, err
+	}
+	for i := range out {
+		out[i].Health = health[out[i].ID]
 	}
 	return out, nil
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"math"
 	"net/url"
+	"sync"
 	"time"
 
 	"sallyport/internal/platform/access"
@@ -35,15 +36,21 @@ type Connections interface {
 	ExistsUnderAnyKey(ctx context.Context, env id.Environment, connectionID string) (bool, error)
 }
 
-// DeliveryControl applies the changes of a subscription to its deliveries. Hold and Cancel run inside the transaction
-// of the change and handle as many deliveries as a short transaction can; a worker handles the rest.
+// DeliveryControl applies the changes of a subscription to its deliveries, and knows how they go. Hold and Cancel run
+// inside the transaction of the change and handle as many deliveries as a short transaction can; a worker handles the
+// rest.
 type DeliveryControl interface {
 	// Hold holds the subscription's open deliveries, the first few hundred immediately.
 	Hold(ctx context.Context, tx *sql.Tx, env id.Environment, subscriptionID string, now time.Time) error
 	// Cancel cancels them in the same way.
 	Cancel(ctx context.Context, tx *sql.Tx, env id.Environment, subscriptionID string, now time.Time) error
+	// Renewed counts the attempts of the subscription again from now on, because it was enabled or has another URL. If its
+	// deliveries are held because its receiver fails, the receiver is probed without delay.
+	Renewed(ctx context.Context, tx *sql.Tx, env id.Environment, subscriptionID string, now time.Time) error
+	// Health returns the health of the subscriptions at a time. Those without attempts may be missing.
+	Health(ctx context.Context, env id.Environment, subscriptionIDs []string, now time.Time) (map[string]Health, error)
 	// Changed is called after the commit. It wakes the worker that holds, cancels or releases the rest.
-	Changed()
+	Changed(subscriptionID string)
 }
 
 // Environments knows which environments exist.
@@ -78,6 +85,10 @@ type Service struct {
 	cfg     Config
 	own     origin
 	targets cache.Cache[targetKey, *Target]
+
+	refreshing sync.Mutex
+	// seen is the version of the collection at the last Refresh that succeeded; negative before the first.
+	seen int64
 }
 
 type targetKey struct {
@@ -90,7 +101,7 @@ func New(cfg Config) *Service {
 	if cfg.Directory == nil {
 		cfg.Directory = NewDirectory(cfg.DB)
 	}
-	return &Service{Directory: cfg.Directory, cfg: cfg, own: originOf(cfg.PublicURL)}
+	return &Service{Directory: cfg.Directory, cfg: cfg, own: originOf(cfg.PublicURL), seen: -1}
 }
 
 // Emitter emits events about the service's own changes of subscriptions.
@@ -112,31 +123,12 @@ func (s *Service) Target(ctx context.Context, env id.Environment, subscriptionID
 	})
 }
 
-// Refresh drops cached values that another process has changed. A job calls it every second.
-func (s *Service) Refresh(ctx context.Context) error {
-	version, err := s.version(ctx)
-	if err != nil {
-		return err
-	}
-	s.refresh(version)
-	s.targets.DropOthers(version)
-	return nil
-}
-
-// changed drops what this process has cached of the subscription. It runs after every change, also after a failed
-// commit, because a commit whose response was lost may have happened.
-func (s *Service) changed(env id.Environment, subscriptionID string) {
-	s.drop(env)
-	s.targets.Drop(targetKey{env, subscriptionID})
-	s.cfg.Deliveries.Changed()
-}
-
 func (s *Service) loadTarget(ctx context.Context, env id.Environment, subscriptionID string) (*Target, int64, error) {
-	version, err := s.version(ctx)
+	version, err := collectionVersion(ctx, s.cfg.DB)
 	if err != nil {
 		return nil, 0, err
 	}
-	r, err := find(ctx, s.cfg.DB.Read(), access.Whole(env), subscriptionID, true)
+	r, err := find(ctx, s.cfg.DB.Reserved(), access.Whole(env), subscriptionID, true)
 	if err != nil {
 		return nil, 0, err
 	}

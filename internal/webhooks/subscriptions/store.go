@@ -106,10 +106,12 @@ func decodePatterns(text string) ([]Pattern, error) {
 	return patterns, nil
 }
 
-// readEntries reads the environment's entries of the index, in the order of the ids.
-func readEntries(ctx context.Context, q db.Querier, env id.Environment,
-	filter func(text string) *filters.Filter) ([]entry, error) {
+// readEntries reads the environment's entries of the index, in the order of the ids: those of the given ids if there
+// are any, otherwise all.
+func readEntries(ctx context.Context, q db.Querier, env id.Environment, filter func(text string) *filters.Filter,
+	ids ...string) ([]entry, error) {
 	w := new(db.Where).And("environment_id = ?", string(env)).And("deleted_ms IS NULL")
+	db.AnyOf(w, "id", ids)
 	rows, err := db.All(ctx, q, indexedColumns, table, w, "ORDER BY id")
 	if err != nil {
 		return nil, fmt.Errorf("read webhook subscriptions: %w", err)

@@ -104,6 +104,48 @@ type Subscription struct {
 	Metadata  map[string]any
 	CreatedAt time.Time
 	UpdatedAt time.Time
+	// Health is how its deliveries go. Only reading sets it.
+	Health Health
+}
+
+// HealthState says how the deliveries of a subscription go.
+type HealthState string
+
+// The states of health.
+const (
+	// Healthy: deliveries are sent as they come.
+	Healthy HealthState = "healthy"
+	// Failing: the breaker is open. Most attempts have failed, so deliveries are held and one at a time probes the
+	// receiver.
+	Failing HealthState = "failing"
+)
+
+// healthStates returns every state.
+func healthStates() []HealthState { return []HealthState{Healthy, Failing} }
+
+// Schema returns the schema with the states, for the API.
+func (HealthState) Schema(oas.Registry) *oas.Schema { return oas.Enum(healthStates()) }
+
+// Health is how the deliveries of a subscription go.
+type Health struct {
+	// FailingSince is when the breaker opened; nil while it is closed.
+	FailingSince *time.Time
+	// NextProbe is the earliest time of the next probe while the breaker is open.
+	NextProbe time.Time
+	// ConsecutiveFailures counts the attempts that have failed since the last one that succeeded, within five days.
+	ConsecutiveFailures int64
+	// SuccessRate is the part of the attempts of the last hour that succeeded, between 0 and 1; nil if there were none.
+	SuccessRate *float64
+	// P95 is the 95th percentile of how long the attempts of the last hour took; nil if there were none.
+	P95 *time.Duration
+}
+
+// State returns the state.
+func (h Health) State() HealthState {
+	if h.FailingSince == nil {
+		return Healthy
+	}
+	return Failing
 }
 
 // RetiringSecret holds the visible fields of a replaced signing secret that still signs.

@@ -82,7 +82,7 @@ func (w *world) create(t *testing.T, eventTypes ...string) subscriptions.Subscri
 
 func (w *world) match(t *testing.T, s *subscriptions.Service, types ...string) []subscriptions.Matched {
 	t.Helper()
-	found, err := s.Match(t.Context(), w.p.Environment, "github", "acme", types)
+	found, _, err := s.Match(t.Context(), w.p.Environment, "github", "acme", types)
 	require.NoError(t, err)
 	return found
 }
@@ -151,9 +151,11 @@ func (environments) RequireLive(ctx context.Context, tx *sql.Tx, env id.Environm
 
 // control stands for deliveries. It records its calls, inside the transaction where there is one.
 type control struct {
-	held, cancelled []string
-	woken           atomic.Int64
-	fail            error
+	held, cancelled, renewed []string
+	// health is what it says of the subscriptions.
+	health map[string]subscriptions.Health
+	woken  atomic.Int64
+	fail   error
 }
 
 func (c *control) Hold(ctx context.Context, tx *sql.Tx, _ id.Environment, subscriptionID string, _ time.Time) error {
@@ -171,7 +173,17 @@ func (c *control) inside(ctx context.Context, tx *sql.Tx) error {
 	return errors.Join(tx.QueryRowContext(ctx, "SELECT 1").Scan(&one), c.fail)
 }
 
-func (c *control) Changed() { c.woken.Add(1) }
+func (c *control) Renewed(ctx context.Context, tx *sql.Tx, _ id.Environment, subscriptionID string, _ time.Time) error {
+	c.renewed = append(c.renewed, subscriptionID)
+	return c.inside(ctx, tx)
+}
+
+func (c *control) Health(context.Context, id.Environment, []string,
+	time.Time) (map[string]subscriptions.Health, error) {
+	return c.health, nil
+}
+
+func (c *control) Changed(string) { c.woken.Add(1) }
 
 // lookups runs before each check of a target, to come between the reading and the writing of a change.
 type lookups struct {

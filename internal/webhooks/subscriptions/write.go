@@ -55,7 +55,7 @@ func (s *Service) Create(ctx context.Context, p access.Principal, ch Change) (Su
 	if err != nil {
 		return Subscription{}, "", err
 	}
-	defer s.changed(p.Environment, sub.ID)
+	defer s.changed(ctx, p.Environment, sub.ID)
 	err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
 		if err := insert(ctx, tx, r); err != nil {
 			return err
@@ -94,7 +94,7 @@ func (s *Service) tryUpdate(ctx context.Context, p access.Principal, subscriptio
 	if err != nil {
 		return Subscription{}, false, err
 	}
-	before, err := s.open(stored)
+	before, err := s.openWithHealth(ctx, stored)
 	if err != nil {
 		return Subscription{}, false, err
 	}
@@ -131,7 +131,11 @@ func (s *Service) tryUpdate(ctx context.Context, p access.Principal, subscriptio
 	if err != nil {
 		return Subscription{}, false, err
 	}
-	defer s.changed(p.Environment, subscriptionID)
+	renewed := before.ForwardURL != after.ForwardURL || !before.Enabled && after.Enabled
+	if renewed || before.Enabled != after.Enabled {
+		defer s.cfg.Deliveries.Changed(subscriptionID)
+	}
+	defer s.changed(ctx, p.Environment, subscriptionID)
 	err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
 		var err error
 		if done, err = update(ctx, tx, stored, next); err != nil || !done {
@@ -139,6 +143,11 @@ func (s *Service) tryUpdate(ctx context.Context, p access.Principal, subscriptio
 		}
 		if before.Enabled && !after.Enabled {
 			if err := s.cfg.Deliveries.Hold(ctx, tx, p.Environment, subscriptionID, now); err != nil {
+				return err
+			}
+		}
+		if renewed {
+			if err := s.cfg.Deliveries.Renewed(ctx, tx, p.Environment, subscriptionID, now); err != nil {
 				return err
 			}
 		}
@@ -152,7 +161,8 @@ func (s *Service) Delete(ctx context.Context, p access.Principal, subscriptionID
 	if _, err := s.find(ctx, p.View(), subscriptionID); err != nil {
 		return err
 	}
-	defer s.changed(p.Environment, subscriptionID)
+	defer s.cfg.Deliveries.Changed(subscriptionID)
+	defer s.changed(ctx, p.Environment, subscriptionID)
 	return s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
 		now := s.cfg.Clock.Now()
 		stored, err := find(ctx, tx, p.View(), subscriptionID, false)

@@ -40,8 +40,10 @@ func mount(api *httpapi.API, store *audit.Store, environments Environments, prin
 		Description: "Lists an audit trail, newest first. `environment_id` selects the trail of an environment, which may " +
 			"be deleted. Without it the trail is that of the team, with events that concern no environment. Every " +
 			"administrative change commits with one event. Events are numbered from 1 without gaps after they are committed. " +
-			"They appear here with their number, usually immediately and otherwise within a second.",
-	}, httpapi.List[listInput, audit.Entry, auditEvent]{Rows: h.list, View: viewListed, IsKey: isSeq,
+			"They appear here with their number, usually immediately and otherwise within a second.\n\n" +
+			"If few of many events match the filters, the search ends after half a second. Such a page can be shorter than " +
+			"`limit`, or empty, and the next page continues it. Only a page without `X-Next-Cursor` is the last.",
+	}, httpapi.List[listInput, audit.Entry, auditEvent]{Search: h.list, View: viewListed, IsKey: isSeq,
 		Key: func(e *audit.Entry) string { return strconv.FormatInt(e.Seq, 10) }})
 	httpapi.RegisterStream(api, httpapi.Operation{
 		ID: "export-audit-events", Method: http.MethodGet, Path: collectionPath + "/export", Status: http.StatusOK, Tag: tag,
@@ -108,10 +110,10 @@ type listInput struct {
 	Filters
 }
 
-func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]audit.Entry, error) {
+func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]audit.Entry, string, error) {
 	trail, filter, err := h.readFilter(ctx, &in.Filters, access.AuditRead)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	return h.store.List(ctx, trail, filter, p)
 }

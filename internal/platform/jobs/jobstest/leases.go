@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -115,6 +116,78 @@ func lostLeaseEndsTheContext(w *world) {
 	require.Error(w.t, one.Renew(gone))
 	require.ErrorIs(w.t, context.Cause(r.Ctx), jobs.ErrLost)
 	require.Equal(w.t, jobs.EventDone, w.done(r).Kind, "the holder keeps it until another claim")
+}
+
+// uncertain is a clock that may be behind the database's while it says so.
+type uncertain struct {
+	*clock.Manual
+	now atomic.Bool
+}
+
+// IsUncertain implements the method that clock.IsUncertain asks for.
+func (u *uncertain) IsUncertain() bool { return u.now.Load() }
+
+// No lease begins while the clock may be behind the database's, neither by a claim nor by a renewal; a handler whose
+// lease runs out meanwhile is stopped. Afterwards the queue goes on.
+func uncertainClock(w *world) {
+	clk := &uncertain{Manual: w.clock}
+	id := w.insert("", 0)
+	one, two := w.node("one", func(c *jobs.Config) { c.Clock = clk }), w.node("two")
+	clk.now.Store(true)
+	one.take(0)
+	clk.now.Store(false)
+	r := one.one()
+	w.clock.Advance(lease / 2)
+	clk.now.Store(true)
+	require.NoError(w.t, one.Renew(w.ctx))
+	require.NoError(w.t, r.Ctx.Err())
+	w.clock.Advance(lease / 4)
+	require.NoError(w.t, one.Renew(w.ctx))
+	require.ErrorIs(w.t, context.Cause(r.Ctx), jobs.ErrLost)
+	w.clock.Advance(lease / 4)
+	again := two.one()
+	require.Equal(w.t, id, again.ID, "the lease was not renewed")
+	require.Equal(w.t, jobs.EventDone, w.done(again).Kind)
+	require.Equal(w.t, jobs.EventLost, w.done(r).Kind)
+	clk.now.Store(false)
+	w.insert("", 0)
+	require.Equal(w.t, jobs.EventDone, w.done(one.one()).Kind)
+}
+
+// A handler can see that its lease may be over before the next heartbeat does, no matter how the clocks were set: as
+// after its process stood still.
+func leaseLasts(w *world) {
+	w.insert("", 0)
+	n := w.node("one")
+	r := n.one()
+	w.clock.Advance(lease / 2)
+	require.True(w.t, r.Lasts(lease/2))
+	require.False(w.t, r.Lasts(lease/2+time.Millisecond))
+	w.clock.Set(-time.Hour)
+	require.False(w.t, r.Lasts(lease/2+time.Millisecond), "no lease lasts longer because the clock was set back")
+	require.NoError(w.t, n.Renew(w.ctx))
+	require.True(w.t, r.Lasts(lease))
+	w.clock.Set(time.Hour)
+	require.False(w.t, r.Lasts(0), "or the machine slept for that long")
+	require.NoError(w.t, n.Renew(w.ctx))
+	require.True(w.t, r.Lasts(lease))
+	require.NoError(w.t, r.Ctx.Err())
+	require.Equal(w.t, jobs.EventDone, w.done(r).Kind)
+}
+
+// Jobs wait for as long as before after the clock was set, and so do their leases last.
+func timesAreShifted(w *world) {
+	w.insert("", 0)
+	n := w.node("one")
+	r := n.one()
+	waits := w.insert("", time.Minute)
+	for _, by := range []time.Duration{time.Hour, -2 * time.Hour} {
+		held, due := w.due(r.ID), w.column(w.fixture.Table.Due, waits)
+		require.NoError(w.t, w.store.DB.Tx(w.ctx, func(tx *sql.Tx) error { return n.ShiftTimes(w.ctx, tx, by) }))
+		require.Equal(w.t, due+by.Milliseconds(), w.column(w.fixture.Table.Due, waits))
+		require.Equal(w.t, held+by.Milliseconds(), w.due(r.ID))
+	}
+	require.Equal(w.t, jobs.EventDone, w.done(r).Kind)
 }
 
 func recall(w *world) {

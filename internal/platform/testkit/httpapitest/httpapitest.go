@@ -31,6 +31,12 @@ type Key struct {
 	Grants      *access.Grants
 }
 
+// KnowsAPIKey knows every key that there is.
+func (c Callers) KnowsAPIKey(key string) bool {
+	_, ok := c.Keys[key]
+	return ok
+}
+
 // APIKey returns the principal of a key.
 func (c Callers) APIKey(_ context.Context, key, _ string) (access.Principal, error) {
 	k, ok := c.Keys[key]

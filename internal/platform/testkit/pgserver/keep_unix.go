@@ -55,6 +55,8 @@ type keeper struct {
 	// as is the user who runs the server; nil for the present one.
 	as  *syscall.Credential
 	url string
+	// settings are further settings of the server, in the form name=value.
+	settings []string
 
 	server *exec.Cmd
 	exited chan struct{}
@@ -175,13 +177,18 @@ func (k *keeper) start() error {
 			return err
 		}
 		if err = k.run(port); err == nil {
-			u := url.URL{Scheme: "postgres", User: url.UserPassword("postgres", password),
-				Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Path: "/postgres", RawQuery: "sslmode=disable"}
-			k.url = u.String()
+			k.url = serverURL(port, password)
 			return os.WriteFile(filepath.Join(k.dir, urlFile), []byte(k.url), 0o600)
 		}
 	}
 	return err
+}
+
+// serverURL is the URL of the administrative database of a server on the port.
+func serverURL(port int, password string) string {
+	u := url.URL{Scheme: "postgres", User: url.UserPassword("postgres", password),
+		Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Path: "/postgres", RawQuery: "sslmode=disable"}
+	return u.String()
 }
 
 // chooseUser picks a user to run the server for root, whom PostgreSQL refuses.
@@ -282,6 +289,9 @@ func (k *keeper) run(port int) error {
 	} {
 		args = append(args, "-c", setting)
 	}
+	for _, setting := range k.settings {
+		args = append(args, "-c", setting)
+	}
 	k.server = k.command("postgres", args...)
 	k.server.Stdout, k.server.Stderr = log, log
 	endWithParent(k.server.SysProcAttr)
@@ -315,13 +325,16 @@ func (k *keeper) run(port int) error {
 // accepts reports whether the server accepts connections, by the line that it writes for pg_ctl.
 func (k *keeper) accepts() bool {
 	const status = 7 // of the lines of the file
-	text, err := os.ReadFile(filepath.Join(k.dir, dataFolder, "postmaster.pid"))
+	text, err := os.ReadFile(k.pidFile())
 	if err != nil {
 		return false
 	}
 	lines := strings.Split(string(text), "\n")
 	return len(lines) > status && strings.TrimSpace(lines[status]) == "ready"
 }
+
+// pidFile is the file in which a server shows that it runs, and whether it accepts connections.
+func (k *keeper) pidFile() string { return filepath.Join(k.dir, dataFolder, "postmaster.pid") }
 
 // stop ends the server without ceremony: its data is about to be deleted.
 func (k *keeper) stop() {

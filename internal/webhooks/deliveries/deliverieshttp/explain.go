@@ -90,44 +90,76 @@ func (h *handlers) listSubscriptions(ctx context.Context, in *explainInput,
 func (h *handlers) explainEvent(ctx context.Context, in *explainInput,
 	list []subscriptions.Subscription) ([]explanation, error) {
 	e := &in.event
-	made, err := h.deliveries.Store().ByEvents(ctx, e.Environment, []string{e.UUID})
+	ids := make([]string, len(list))
+	for i := range list {
+		ids[i] = list[i].ID
+	}
+	statuses, err := h.deliveries.Store().Statuses(ctx, e.Environment, e.UUID, ids)
 	if err != nil {
 		return nil, err
 	}
-	seen, err := h.loadFilterEvent(ctx, e, list)
+	evaluate, err := h.evaluateFilters(ctx, e, list)
 	if err != nil {
 		return nil, err
-	}
-	statuses := map[string]deliveries.Status{}
-	for _, d := range made[e.UUID] {
-		statuses[d.SubscriptionID] = d.Status
 	}
 	out := make([]explanation, len(list))
 	for i := range list {
-		out[i] = viewExplanation(&list[i], e, seen, statuses)
+		out[i] = viewExplanation(&list[i], e, evaluate, statuses)
 	}
 	return out, nil
 }
 
-// loadFilterEvent returns the event as filters see it. It loads the payload if one of the subscriptions has a filter.
-func (h *handlers) loadFilterEvent(ctx context.Context, e *events.Event,
-	list []subscriptions.Subscription) (*filters.Event, error) {
+// evaluateFilters returns a function that has the results of the subscriptions' filters on the event. As on receipt,
+// the filters of all subscriptions that the event matches, also of those that are not in the list, have one limit
+// together.
+func (h *handlers) evaluateFilters(ctx context.Context, e *events.Event,
+	list []subscriptions.Subscription) (func(string) filters.Result, error) {
 	if !slices.ContainsFunc(list, func(s subscriptions.Subscription) bool { return s.Filter != "" }) {
-		return filters.NewEvent(e, nil), nil
+		return func(string) filters.Result { return filters.Result{} }, nil // which nothing calls
+	}
+	// Parsing a large body and evaluating costly filters take seconds of processor time, and no budget of ingest.
+	if err := httpapi.TakeLarge(ctx); err != nil {
+		return nil, err
 	}
 	payloads, err := h.events.Payloads(ctx, e.Environment, []events.Event{*e})
 	if err != nil {
 		return nil, err
 	}
+	seen := filters.NewEvent(e, nil)
 	if p, ok := payloads[e.UUID]; ok {
-		return filters.NewEvent(e, &p), nil
+		seen = filters.NewEvent(e, &p)
 	}
-	return filters.NewEvent(e, nil), nil
+	if e.Own() {
+		return seen.Evaluate, nil
+	}
+	matched, _, err := h.subscriptions.Match(ctx, e.Environment, e.ProviderConfigKey, e.ConnectionID, e.AllTypes())
+	if err != nil {
+		return nil, err
+	}
+	byText := map[string]*filters.Filter{}
+	var all []*filters.Filter
+	for _, m := range matched {
+		if m.Filter != nil {
+			byText[m.Filter.String()] = m.Filter
+			all = append(all, m.Filter)
+		}
+	}
+	screen := filters.NewScreen(seen)
+	screen.Evaluate(all)
+	return func(text string) filters.Result {
+		f := byText[text]
+		if f == nil { // the subscription has just changed
+			f = filters.New(text)
+			byText[text] = f
+			screen.Evaluate([]*filters.Filter{f})
+		}
+		return screen.Result(f)
+	}, nil
 }
 
-func viewExplanation(sub *subscriptions.Subscription, e *events.Event, seen *filters.Event,
+func viewExplanation(sub *subscriptions.Subscription, e *events.Event, evaluate func(string) filters.Result,
 	statuses map[string]deliveries.Status) explanation {
-	found := deliveries.Explain(e, seen, sub)
+	found := deliveries.Explain(e, evaluate, sub)
 	return explanation{
 		SubscriptionID: sub.ID, Matches: found.Failed == "", FailedCondition: httpapi.NullIfEmpty(string(found.Failed)),
 		Pattern: httpapi.NullIfEmpty(found.Pattern), Filter: viewFilterResult(found.Filter), Enabled: sub.Enabled,

@@ -34,21 +34,27 @@ func Mount(api *httpapi.API, found *events.Store, dl *deliveries.Service, stream
 			"`http_status` and `error_code` must match the same delivery.\n\n" +
 			"`idempotency_key` and `q` find a duplicate only while its original exists. A `q` that is the beginning of more " +
 			"than 200 event types in the environment is rejected. Bodies, headers and deliveries are omitted unless `include` " +
-			"names them. A page with bodies may be shorter than `limit`.",
-	}, httpapi.List[listInput, events.Event, Listed]{Rows: h.list, Fit: countFitting, Views: h.viewRows,
+			"names them.\n\n" +
+			"A page can be shorter than `limit` although another follows: if the parts that `include` names are large, or " +
+			"if few of many events match the filters. Such a search ends after half a second, possibly without an event, and " +
+			"the next page continues it. Only a page without `X-Next-Cursor` is the last.",
+	}, httpapi.List[listInput, events.Event, Listed]{Search: h.list, Fit: countFitting, Views: h.viewRows,
 		Key: func(e *events.Event) string { return e.UUID }, IsKey: id.IsUUID})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-webhook-event", Method: http.MethodGet, Path: itemPath, Status: http.StatusOK, Tag: tag,
 		Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
-		Summary:     "Get a webhook event",
-		Description: "Returns an event with its headers, body and deliveries.",
+		Summary: "Get a webhook event",
+		Description: "Returns an event with its headers, body and deliveries. An API key for some connections sees the " +
+			"deliveries to subscriptions of these connections; `status` and `attempt_count` are about all deliveries.",
 	}, h.get)
 	httpapi.RegisterList(api, httpapi.Operation{
 		ID: "list-webhook-event-attempts", Method: http.MethodGet, Path: itemPath + "/attempts", Status: http.StatusOK,
 		Tag: tag, Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
-		Summary:     "List the attempts of a webhook event",
-		Description: "Lists the attempts of all the event's deliveries, newest first, with each request and response.",
-	}, httpapi.List[attemptsInput, deliveries.Attempt, Attempt]{Rows: h.listAttempts, View: viewListedAttempt,
+		Summary: "List the attempts of a webhook event",
+		Description: "Lists the attempts of the event's deliveries, newest first, with each request and response. An API " +
+			"key for some connections sees those for subscriptions of these connections. A page of large ones may be shorter " +
+			"than `limit`.",
+	}, httpapi.List[attemptsInput, deliveries.Attempt, Attempt]{Search: h.listAttempts, View: viewListedAttempt,
 		Key: func(a *deliveries.Attempt) string { return a.ID }, IsKey: id.IsUUID})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "replay-webhook-event", Method: http.MethodPost, Path: itemPath + "/replay", Status: http.StatusAccepted,
@@ -57,7 +63,9 @@ func Mount(api *httpapi.API, found *events.Store, dl *deliveries.Service, stream
 		Summary: "Replay a webhook event",
 		Description: "Sends the event again to each subscription whose delivery is dead or waits for a retry. The retry " +
 			"schedule starts from the beginning; the `webhook-id` stays the same. `force` also replays the other deliveries. " +
-			"Deliveries of deleted subscriptions are not replayed. An empty body means `{}`.",
+			"Deliveries of deleted subscriptions are not replayed, nor those of subscriptions that the API key may not see. " +
+			"More than 200 deliveries can be replayed in parts. If a request fails with a status code of 500 or above, some " +
+			"of them may have been replayed; a request without `force` then replays the others. An empty body means `{}`.",
 	}, h.replay)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "expunge-webhook-event-payload", Method: http.MethodDelete, Path: itemPath + "/payload",
@@ -81,98 +89,13 @@ type itemInput struct {
 	EventUUID string `path:"event_uuid" example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
 }
 
-// maxPageBodies limits the bodies of one page in bytes, so that a page of large events does not exhaust memory.
-const maxPageBodies = 16 << 20
-
-func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]events.Event, error) {
+func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]events.Event, string, error) {
 	return h.events.List(ctx, access.From(ctx).View(), in.filter(), p)
-}
-
-// countFitting returns the number of events, at least one, whose bodies fit within the limit of a page.
-func countFitting(in *listInput, list []events.Event) int {
-	if !in.parts().body {
-		return len(list)
-	}
-	left := int64(maxPageBodies)
-	for i, e := range list {
-		if e.PayloadExpired {
-			continue
-		}
-		if left -= e.BodySize; left < 0 {
-			return max(i, 1)
-		}
-	}
-	return max(len(list), 1)
-}
-
-func (h *handlers) viewRows(ctx context.Context, in *listInput, list []events.Event) ([]Listed, error) {
-	env, include := access.From(ctx).Environment, in.parts()
-	var payloads map[string]events.Payload
-	var byEvent map[string][]deliveries.Delivery
-	var err error
-	if include.body || include.headers {
-		if payloads, err = h.events.Payloads(ctx, env, list); err != nil {
-			return nil, err
-		}
-	}
-	if include.deliveries {
-		uuids := make([]string, len(list))
-		for i, e := range list {
-			uuids[i] = e.UUID
-		}
-		if byEvent, err = h.deliveries.Store().ByEvents(ctx, env, uuids); err != nil {
-			return nil, err
-		}
-	}
-	rows := make([]Listed, len(list))
-	for i := range list {
-		if rows[i], err = viewListed(&list[i], payloads, byEvent[list[i].UUID], include); err != nil {
-			return nil, err
-		}
-	}
-	return rows, nil
-}
-
-type itemOutput struct{ Body Event }
-
-func (h *handlers) get(ctx context.Context, in *itemInput) (*itemOutput, error) {
-	v := access.From(ctx).View()
-	env := v.Environment
-	e, err := h.events.Get(ctx, v, in.EventUUID)
-	if err != nil {
-		return nil, err
-	}
-	payloads, err := h.events.Payloads(ctx, env, []events.Event{e})
-	if err != nil {
-		return nil, err
-	}
-	byEvent, err := h.deliveries.Store().ByEvents(ctx, env, []string{e.UUID})
-	if err != nil {
-		return nil, err
-	}
-	view, err := viewEvent(&e, payloads, byEvent[e.UUID])
-	return &itemOutput{Body: view}, err
 }
 
 func (h *handlers) expunge(ctx context.Context, in *itemInput) (*struct{}, error) {
 	return nil, h.deliveries.Expunge(ctx, access.From(ctx), in.EventUUID)
 }
-
-type attemptsInput struct {
-	// The event's UUID.
-	EventUUID string `path:"event_uuid" example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
-	page.Query
-}
-
-func (h *handlers) listAttempts(ctx context.Context, in *attemptsInput, p page.Request) ([]deliveries.Attempt, error) {
-	v := access.From(ctx).View()
-	if _, err := h.events.Get(ctx, v, in.EventUUID); err != nil {
-		return nil, err
-	}
-	return h.deliveries.Store().Attempts(ctx, v.Environment, in.EventUUID, p)
-}
-
-func viewListedAttempt(_ context.Context, a *deliveries.Attempt) Attempt { return viewAttempt(a) }
 
 type replayInput struct {
 	// The event's UUID.

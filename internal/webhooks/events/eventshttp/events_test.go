@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/platform/testkit/httpapitest"
@@ -154,7 +155,9 @@ func TestFilters(t *testing.T) {
 		s := newServer(t, store)
 		plain := s.event(t, nil)
 		sub := s.delivery(t, plain)
-		s.exec(t, `UPDATE deliveries SET last_http_status = 503, last_error = '{"code":"unexpected_status","message":""}'`)
+		const failure = `'{"code":"unexpected_status","message":"","http_status":503,"at":1}'`
+		s.exec(t, "UPDATE deliveries SET last_http_status = 503, last_error = "+failure)
+		s.exec(t, "UPDATE webhook_events SET last_error = "+failure)
 		s.clock.Advance(time.Second)
 		other := s.event(t, func(e *events.NewEvent) {
 			e.Provider, e.ProviderConfigKey, e.ConnectionID, e.Type = "stripe", "stripe-eu", "globex", "charge.succeeded"
@@ -210,7 +213,7 @@ func TestFilters(t *testing.T) {
 // on it.
 func TestRefusedQueries(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, testkit.Store{})
+	s := newServer(t, testkit.Store{DB: &db.DB{}})
 	many := strings.TrimSuffix(strings.Repeat("a,", 51), ",")
 	for query, want := range map[string][]string{
 		"status=nope":        {"query.status[0] enum"},
@@ -300,6 +303,26 @@ func linked(t *testing.T, a httpapitest.Response) string {
 	_, err := url.Parse(target)
 	require.NoError(t, err)
 	return target
+}
+
+// A page with many deliveries ends early as well: they are counted before they are read.
+func TestPageOfManyDeliveries(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		s := newServer(t, store)
+		// The event counts its deliveries, so the test need not store that many.
+		for _, n := range []int64{10_000, 5000, 5000, 1} {
+			s.exec(t, "UPDATE webhook_events SET n_succeeded = $1 WHERE event_uuid = $2", n, s.event(t, nil))
+		}
+		var pages []int
+		for next := path + "?order=asc&limit=4&include=deliveries"; next != ""; {
+			a := s.get(t, next)
+			pages = append(pages, len(uuidsOf(t, a)))
+			next = linked(t, a)
+		}
+		require.Equal(t, []int{1, 1, 2}, pages)
+		require.Len(t, uuidsOf(t, s.get(t, path+"?limit=4")), 4)
+	})
 }
 
 // A page with large bodies ends early, and its link asks for whole pages again.

@@ -34,6 +34,11 @@ func (h *handlers) downloadPayload(ctx context.Context, in *itemInput) (httpapi.
 	if err != nil {
 		return nil, err
 	}
+	if e.BodySize > largeSize {
+		if err := httpapi.TakeLarge(ctx); err != nil {
+			return nil, err
+		}
+	}
 	payloads, err := h.events.Payloads(ctx, v.Environment, []events.Event{e})
 	if err != nil {
 		return nil, err

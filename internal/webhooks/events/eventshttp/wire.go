@@ -50,7 +50,8 @@ type Summary struct {
 	Control bool `json:"control"`
 	// The number of recorded attempts over all deliveries.
 	AttemptCount int64 `json:"attempt_count" example:"1"`
-	// The last failure of a delivery; `null` if none has failed.
+	// The last failure of a delivery; `null` if none has failed, or if the API key may not see the subscription of the
+	// delivery.
 	LastError httpapi.OrNull[EventError] `json:"last_error"`
 	// The `Content-Type` of the request; empty if it had none.
 	ContentType string `json:"content_type" example:"application/json"`

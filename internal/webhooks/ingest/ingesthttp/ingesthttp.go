@@ -4,7 +4,6 @@ package ingesthttp
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -35,7 +34,7 @@ type Acknowledgement struct {
 // Mount adds the inbound endpoint and the operation that publishes events to the API.
 func Mount(api *httpapi.API, receiver Receiver, publisher Publisher) {
 	mountPublish(api, publisher)
-	h := &handler{receiver: receiver, rejections: newRejectionLimit()}
+	h := &handler{receiver: receiver}
 	// The connection decides which of these methods its provider uses. GET is HEAD too.
 	const path = httpapi.Prefix + "/webhook/{connection}"
 	api.Handle("GET "+path, h)
@@ -43,10 +42,7 @@ func Mount(api *httpapi.API, receiver Receiver, publisher Publisher) {
 	api.Handle("POST "+path, h, inboundRoutes(api)...)
 }
 
-type handler struct {
-	receiver   Receiver
-	rejections *rejectionLimit
-}
+type handler struct{ receiver Receiver }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	address := httpapi.ClientAddr(r.Context())
@@ -57,13 +53,6 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		receipt.Rate.SetHeaders(w.Header())
 	}
 	if err != nil {
-		if isRejection(err) {
-			if d := h.rejections.count(source, httpapi.RequestTime(r.Context())); !d.Allowed {
-				d.SetHeaders(w.Header())
-				err = apperr.Wrap(apperr.CodeRateLimited, "Too many rejected webhooks from this address", err).
-					RetryIn(d.RetryAfter)
-			}
-		}
 		httpapi.WriteError(w, r, err)
 		return
 	}
@@ -71,18 +60,14 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeAnswer(w, a)
 		return
 	}
-	var b strings.Builder
-	b.Grow(96)
-	b.WriteString(`{"event_uuid":"`)
-	b.WriteString(receipt.EventUUID)
-	b.WriteString(`","status":"received","duplicate":`)
-	b.WriteString(strconv.FormatBool(receipt.Duplicate))
-	b.WriteString("}\n")
+	b := append(make([]byte, 0, 112), `{"event_uuid":"`...)
+	b = append(append(b, receipt.EventUUID...), `","status":"received","duplicate":`...)
+	b = append(strconv.AppendBool(b, receipt.Duplicate), "}\n"...)
+	values := []string{"application/json", strconv.Itoa(len(b))} // one allocation for both
 	header := w.Header()
-	header.Set("Content-Type", "application/json")
-	header.Set("Content-Length", strconv.Itoa(b.Len()))
+	header["Content-Type"], header["Content-Length"] = values[0:1:1], values[1:2:2]
 	// The client is gone when this fails; the event is stored all the same.
-	_, _ = w.Write([]byte(b.String()))
+	_, _ = w.Write(b)
 }
 
 // writeAnswer writes the response that the provider expects.
@@ -97,23 +82,6 @@ func writeAnswer(w http.ResponseWriter, a *verification.Response) {
 	}
 	w.WriteHeader(a.Status)
 	_, _ = w.Write(a.Body) // the client is gone when this fails
-}
-
-// isRejection reports whether the webhook was rejected for its content and not for the state of the service. A body
-// that ended early or arrived too slowly counts, because an honest sender sends it whole.
-func isRejection(err error) bool {
-	var e *apperr.Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	switch e.Code {
-	case apperr.CodeNotFound, apperr.CodeSignatureMissing, apperr.CodeSignatureInvalid:
-		return true
-	case apperr.CodeHTTP:
-		return e.Status == http.StatusBadRequest || e.Status == http.StatusRequestTimeout
-	default:
-		return false
-	}
 }
 
 // inboundRoutes describes the inbound endpoint.

@@ -60,8 +60,9 @@ type counts struct {
 	Succeeded int64 `json:"succeeded" example:"110"`
 	// The started deliveries whose first attempt failed. They are retried by the schedule of their subscription.
 	Failed int64 `json:"failed" example:"4"`
-	// The started deliveries that ended without an attempt: held because their subscription is disabled, cancelled, or
-	// replayed again by another request.
+	// The started deliveries that ended without an attempt: held because their subscription is disabled or because a
+	// probe since the creation of the bulk replay shows that its receiver still fails, cancelled, or replayed again by
+	// another request.
 	Other int64 `json:"other" example:"1"`
 	// The deliveries that were left unchanged. An event without deliveries counts as one.
 	Skipped int64 `json:"skipped" example:"2"`

@@ -99,4 +99,13 @@ func (noDeliveries) Cancel(context.Context, *sql.Tx, id.Environment, string, tim
 	return nil
 }
 
-func (noDeliveries) Changed() {}
+func (noDeliveries) Renewed(context.Context, *sql.Tx, id.Environment, string, time.Time) error {
+	return nil
+}
+
+func (noDeliveries) Health(context.Context, id.Environment, []string, time.Time) (map[string]subscriptions.Health,
+	error) {
+	return map[string]subscriptions.Health{}, nil
+}
+
+func (noDeliveries) Changed(string) {}

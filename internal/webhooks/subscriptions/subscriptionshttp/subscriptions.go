@@ -54,7 +54,8 @@ func Mount(api *httpapi.API, svc *subscriptions.Service) {
 		Description: "Applies a merge patch (RFC 7396) to the writable fields: absent fields stay, and `null` clears a " +
 			"field that can be cleared. URL, secret, headers and limits apply from the next attempt on. The update does not " +
 			"change which subscriptions a received event goes to. `enabled: false` holds the open deliveries and those of new " +
-			"events; `enabled: true` releases them.",
+			"events; `enabled: true` releases them. A new URL, or `enabled: true`, lets a subscription whose `health` is " +
+			"`failing` probe its receiver without delay.",
 	}), h.update)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "delete-webhook-subscription", Method: http.MethodDelete, Path: itemPath, Status: http.StatusNoContent,

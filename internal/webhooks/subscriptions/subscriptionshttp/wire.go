@@ -1,6 +1,7 @@
 package subscriptionshttp
 
 import (
+	"math"
 	"strings"
 
 	"sallyport/internal/platform/access"
@@ -37,6 +38,8 @@ type Subscription struct {
 	Enabled bool `json:"enabled"`
 	// Why the service disabled the subscription; `null` if it did not.
 	DisabledReason *string `json:"disabled_reason"`
+	// How deliveries to the receiver go.
+	Health health `json:"health"`
 	// A CEL expression over `event` as a condition in addition to the event types; `null` for none.
 	Filter *string `json:"filter" example:"event.body.action == \"opened\""`
 	// The body of forwarded requests:
@@ -56,6 +59,43 @@ type Subscription struct {
 	CreatedAt httpapi.Time `json:"created_at"`
 	// When the subscription was last changed.
 	UpdatedAt httpapi.Time `json:"updated_at"`
+}
+
+type health struct {
+	// Whether the receiver takes deliveries:
+	// - `healthy`: deliveries are sent as they come.
+	// - `failing`: of at least 10 attempts within 5 minutes, 70 % or more failed. Deliveries are held, and every 30
+	//   seconds at most one of them is sent as a probe. When a probe succeeds, the others are released.
+	State subscriptions.HealthState `json:"state"`
+	// Since when the receiver is `failing`; `null` otherwise.
+	FailingSince *httpapi.Time `json:"failing_since" nullable:"true"`
+	// The earliest time of the next probe; `null` unless the receiver is `failing`.
+	NextProbeAt *httpapi.Time `json:"next_probe_at" nullable:"true"`
+	// How many attempts have failed since the last one that succeeded, within the last five days. Attempts that were
+	// refused before anything was sent do not count. The number is up to a second late. Failures within the minute of the
+	// last success can be missing if another node made these attempts, or if the node has restarted since.
+	ConsecutiveFailures int64 `json:"consecutive_failures" example:"0"`
+	// The part of the attempts of the last hour that succeeded, between 0 and 1, with four decimals; `null` if there were
+	// none.
+	SuccessRate *float64 `json:"success_rate_1h" nullable:"true" example:"0.9984"`
+	// The 95th percentile of the duration of the attempts of the last hour in milliseconds, accurate to 10%; `null` if
+	// there were none.
+	P95 *float64 `json:"p95_ms" nullable:"true" example:"127.9"`
+}
+
+func viewHealth(h subscriptions.Health) health {
+	out := health{State: h.State(), ConsecutiveFailures: h.ConsecutiveFailures}
+	if h.FailingSince != nil {
+		probe := httpapi.Time(h.NextProbe)
+		out.FailingSince, out.NextProbeAt = (*httpapi.Time)(h.FailingSince), &probe
+	}
+	if h.SuccessRate != nil { // rounded down, so that 1 means that all succeeded
+		out.SuccessRate = new(math.Floor(*h.SuccessRate*10_000) / 10_000)
+	}
+	if h.P95 != nil {
+		out.P95 = new(httpapi.Milliseconds(*h.P95))
+	}
+	return out
 }
 
 type retiringSecret struct {
@@ -98,6 +138,7 @@ func viewSubscription(sub subscriptions.Subscription, reader access.Principal) S
 		Description:       sub.Description,
 		Enabled:           sub.Enabled,
 		DisabledReason:    httpapi.NullIfEmpty(sub.DisabledReason),
+		Health:            viewHealth(sub.Health),
 		Filter:            httpapi.NullIfEmpty(sub.Filter),
 		PayloadMode:       sub.PayloadMode,
 		RetrySchedule:     sub.RetrySchedule,

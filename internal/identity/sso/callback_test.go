@@ -33,18 +33,18 @@ func TestStolenResponses(t *testing.T) {
 			return err
 		}
 		mine, victims := start(), start()
-		answer := browse(t, mine)
+		callback := browse(t, mine)
 		stale := func(err error) {
 			t.Helper()
 			require.True(t, apperr.Is(err, apperr.CodeSSOStateInvalid), "%v", err)
 		}
-		stale(finish(p.ID, victims.Browser, answer)) // login CSRF: an attacker's response in the victim's browser
-		stale(finish(p.ID, "", answer))
-		stale(finish(p.ID, "x", answer))
-		stale(finish(other.ID, mine.Browser, answer))
-		stale(finish(p.ID, mine.Browser, sso.Callback{Code: answer.Code, Issuer: answer.Issuer}))
-		require.NoError(t, finish(p.ID, mine.Browser, answer), "none of them has used it up")
-		stale(finish(p.ID, mine.Browser, answer))
+		stale(finish(p.ID, victims.Browser, callback)) // login CSRF: an attacker's response in the victim's browser
+		stale(finish(p.ID, "", callback))
+		stale(finish(p.ID, "x", callback))
+		stale(finish(other.ID, mine.Browser, callback))
+		stale(finish(p.ID, mine.Browser, sso.Callback{Code: callback.Code, Issuer: callback.Issuer}))
+		require.NoError(t, finish(p.ID, mine.Browser, callback), "none of them has used it up")
+		stale(finish(p.ID, mine.Browser, callback))
 
 		// A code that was stolen from one sign-in is injected into another: PKCE ties it to the first.
 		first, second := start(), start()
@@ -55,9 +55,9 @@ func TestStolenResponses(t *testing.T) {
 		require.ErrorContains(t, err, "does not accept the authorization code")
 
 		late := start()
-		answer = browse(t, late)
+		callback = browse(t, late)
 		f.clk.Advance(sso.SignInLifetime)
-		stale(finish(p.ID, late.Browser, answer))
+		stale(finish(p.ID, late.Browser, callback))
 
 		for name, lie := range map[string]func(q url.Values){
 			"another issuer": func(q url.Values) { q.Set("iss", "https://elsewhere.example.test") },
@@ -85,13 +85,13 @@ func TestResponsesWorkOnce(t *testing.T) {
 		p := f.provider(t)
 		begun, err := f.Start(t.Context(), p.ID, "/docs")
 		require.NoError(t, err)
-		answer := browse(t, begun)
+		callback := browse(t, begun)
 		nodes := []*sso.Service{f.Service, f.node(egress.Policy{AllowLoopback: true, AllowHTTP: true})}
 		errs := make(chan error, 6)
 		var all sync.WaitGroup
 		for n := range cap(errs) {
 			all.Go(func() {
-				_, _, err := nodes[n%2].Finish(t.Context(), client(), p.ID, begun.Browser, answer, "")
+				_, _, err := nodes[n%2].Finish(t.Context(), client(), p.ID, begun.Browser, callback, "")
 				errs <- err
 			})
 		}

@@ -1,11 +1,11 @@
 //go:build linux || darwin
 
-package operator
+package datadir
 
 import "golang.org/x/sys/unix"
 
-// freeBytes returns how many bytes an ordinary user can still write to the disk of a folder.
-func freeBytes(dir string) (uint64, error) {
+// Free returns how many bytes an ordinary user can still write to the disk of a folder.
+func Free(dir string) (uint64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, err

@@ -1,9 +1,9 @@
-package operator
+package datadir
 
 import "golang.org/x/sys/windows"
 
-// freeBytes returns how many bytes this user can still write to the disk of a folder.
-func freeBytes(dir string) (uint64, error) {
+// Free returns how many bytes this user can still write to the disk of a folder.
+func Free(dir string) (uint64, error) {
 	path, err := windows.UTF16PtrFromString(dir)
 	if err != nil {
 		return 0, err

@@ -1,0 +1,49 @@
+package deliveries
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/webhooks/events"
+	"sallyport/internal/webhooks/subscriptions"
+)
+
+// The envelope and the record of the request's headers, which are written without an encoder, are those that the
+// encoder writes, for any text in them.
+func TestRequestIsEncodedAsJSON(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		e, d, target := forwarded()
+		text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "issues.opened", "a<b>&c", `"\`, "\u2028\x7f"}))
+		e.Type, e.Provider, e.ConnectionID = text.Draw(rt, "type"), text.Draw(rt, "provider"), text.Draw(rt, "connection")
+		e.Types = rapid.SliceOfN(text, 0, 3).Draw(rt, "types")
+		data := rapid.SampledFrom([]string{`null`, `{"b":1.0,"a":[]}`, `"x"`}).Draw(rt, "data")
+		expected, err := json.Marshal(struct {
+			Type              string          `json:"type"`
+			Types             []string        `json:"types,omitempty"`
+			Timestamp         string          `json:"timestamp"`
+			ID                string          `json:"id"`
+			Provider          string          `json:"provider"`
+			ProviderConfigKey string          `json:"provider_config_key"`
+			ConnectionID      string          `json:"connection_id"`
+			Data              json.RawMessage `json:"data"`
+		}{e.Type, e.Types, clock.Wire(e.ReceivedAt), e.UUID, e.Provider, e.ProviderConfigKey, e.ConnectionID,
+			json.RawMessage(data)})
+		require.NoError(rt, err)
+		body, contentType, err := buildBody(subscriptions.Envelope, e, &events.Payload{Body: []byte(data),
+			Encoding: events.JSON})
+		require.NoError(rt, err)
+		require.Equal(rt, string(expected), string(body))
+
+		h := buildHeaders(target, d, e, contentType, body, testTime())
+		if rapid.Bool().Draw(rt, "foreign") {
+			h["X-Foreign"] = []string{"a", "b"}
+		}
+		signature := func(name string) bool { return name == "webhook-signature" }
+		require.Equal(rt, storedHeaders(h, signature), storedRequestHeaders(h, nil))
+	})
+}

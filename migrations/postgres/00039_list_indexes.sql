@@ -1,0 +1,18 @@
+-- +goose NO TRANSACTION
+-- +goose Up
+-- Lists by what few events have are read through these, in the order of the list. Most events are in none of them, and the success of
+-- an event changes none of their columns. They are built while others write, and again after an interruption.
+DROP INDEX CONCURRENTLY IF EXISTS webhook_events_duplicates;
+CREATE INDEX CONCURRENTLY webhook_events_duplicates ON webhook_events (environment_id, event_uuid) WHERE duplicate_of IS NOT NULL;
+DROP INDEX CONCURRENTLY IF EXISTS webhook_events_controls;
+CREATE INDEX CONCURRENTLY webhook_events_controls ON webhook_events (environment_id, event_uuid) WHERE control;
+DROP INDEX CONCURRENTLY IF EXISTS webhook_events_batches;
+CREATE INDEX CONCURRENTLY webhook_events_batches ON webhook_events (environment_id, event_uuid) WHERE event_types IS NOT NULL;
+DROP INDEX CONCURRENTLY IF EXISTS webhook_events_after_failures;
+CREATE INDEX CONCURRENTLY webhook_events_after_failures ON webhook_events (environment_id, event_uuid) WHERE last_error IS NOT NULL;
+
+-- +goose Down
+DROP INDEX CONCURRENTLY IF EXISTS webhook_events_after_failures;
+DROP INDEX CONCURRENTLY IF EXISTS webhook_events_batches;
+DROP INDEX CONCURRENTLY IF EXISTS webhook_events_controls;
+DROP INDEX CONCURRENTLY IF EXISTS webhook_events_duplicates;
