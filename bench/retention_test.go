@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,17 +32,26 @@ const (
 	longAgo          = 120 * 24 * time.Hour // beyond what payloads and events are kept for
 )
 
+// setClock is the system's clock, set back or ahead.
+type setClock struct {
+	clock.Clock
+	offset atomic.Int64
+}
+
+// Now returns the time as set.
+func (c *setClock) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.offset.Load())) }
+
 // gateway is a gateway in this process, whose clock can be set back.
 type gateway struct {
 	cfg config.Config
-	clk *clock.Shifted
+	clk *setClock
 	app *app.App
 }
 
 func newGateway(b *testing.B, databaseURL string) *gateway {
 	b.Helper()
 	dir := b.TempDir()
-	g := &gateway{cfg: config.Default(), clk: clock.NewShifted(clock.System())}
+	g := &gateway{cfg: config.Default(), clk: &setClock{Clock: clock.System()}}
 	g.cfg.Dev, g.cfg.Listen = true, "127.0.0.1:0"
 	g.cfg.Data, g.cfg.KeysetFile = dir, filepath.Join(dir, "keyset.json")
 	g.cfg.DatabaseURL = secretbox.Secret(databaseURL)
@@ -139,13 +149,13 @@ func BenchmarkIngestDuringRetention(b *testing.B) {
 			b.Run(engine.name+"/"+seed.name, func(b *testing.B) {
 				for range b.N {
 					g := newGateway(b, engine.database(b))
-					g.clk.Set(seed.back)
+					g.clk.offset.Store(int64(seed.back))
 					g.start(b)
 					path := g.connect(b)
 					seeded, _ := g.send(b, path, 1, retentionSeed, time.Hour)
 					g.stop(b)
 					require.Equal(b, retentionSeed, seeded)
-					g.clk.Set(0)
+					g.clk.offset.Store(0)
 					before := g.old(b)
 					g.start(b)
 					events, took := g.send(b, path, 2, retentionMax, retentionLoad)

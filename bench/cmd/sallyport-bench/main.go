@@ -27,6 +27,8 @@ const (
 type commandLine struct {
 	Run       runCommand       `cmd:"" default:"withargs" help:"Measure a gateway (the default)."`
 	Stream    streamCommand    `cmd:"" help:"Measure readers of the stream of events."`
+	Compare   compareCommand   `cmd:"" help:"Measure the same work under a condition and without it: attacks of another environment, receivers that fail, a database that has grown."`
+	Nodes     nodesCommand     `cmd:"" help:"Measure gateways of several nodes that share a PostgreSQL database."`
 	Yardstick yardstickCommand `cmd:"" hidden:""`
 }
 
@@ -66,15 +68,27 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 		return exitOK
 	}
+	if kctx.Command() == "compare" {
+		met, err := cli.Compare.run(ctx, stdout, stderr)
+		return conclude(stderr, err, cli.Compare.Check && !met)
+	}
+	if kctx.Command() == "nodes" {
+		return conclude(stderr, cli.Nodes.run(ctx, stdout, stderr), false)
+	}
 	b := &bench{cmd: cli.Run, args: args, clk: clock.System(), progress: stderr}
 	if kctx.Command() == "stream" {
 		b.cmd, b.stream = cli.Stream.run(), &cli.Stream
 	}
 	met, err := b.run(ctx, stdout)
+	return conclude(stderr, err, b.cmd.Check && !met)
+}
+
+// conclude returns the status of a command that has ended with err or has missed a target that was to be checked.
+func conclude(stderr io.Writer, err error, missed bool) int {
 	switch {
 	case err != nil:
 		return fail(stderr, err)
-	case b.cmd.Check && !met:
+	case missed:
 		return exitMissed
 	default:
 		return exitOK

@@ -31,6 +31,8 @@ var ErrNotLoopback = errors.New("target is not a loopback address")
 type Target struct {
 	// Addr is host:port; the host is a loopback IP address.
 	Addr string
+	// Others are the addresses of further nodes of the same gateway. Connections go to the nodes in turn.
+	Others []string
 	// Path is the request target, beginning with a slash.
 	Path   string
 	Scheme Scheme
@@ -71,17 +73,21 @@ type Outcome struct {
 // has been read. An error means that the run could not be made; refused and failed requests are counted in the Outcome
 // instead.
 func Run(ctx context.Context, clk clock.Clock, target Target, tracker *event.Tracker, plan Plan) (Outcome, error) {
-	if err := requireLoopback(target.Addr); err != nil {
-		return Outcome{}, err
+	addrs := append([]string{target.Addr}, target.Others...)
+	for _, addr := range addrs {
+		if err := requireLoopback(addr); err != nil {
+			return Outcome{}, err
+		}
 	}
 	workers := make([]*worker, plan.Connections)
 	for i := range workers {
-		msg, err := newMessage(target.Scheme, target.Addr, target.Path, target.Secret, tracker.Epoch())
+		addr := addrs[i%len(addrs)]
+		msg, err := newMessage(target.Scheme, addr, target.Path, target.Secret, tracker.Epoch())
 		if err != nil {
 			return Outcome{}, err
 		}
 		workers[i] = &worker{
-			clk: clk, tracker: tracker, msg: msg, client: client{addr: target.Addr},
+			clk: clk, tracker: tracker, msg: msg, client: client{addr: addr},
 			deadline: clk.Now().Add(plan.Warmup + plan.Duration + responseGrace),
 		}
 	}

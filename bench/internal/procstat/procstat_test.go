@@ -40,6 +40,30 @@ func TestProcReadsTheDocumentedFields(t *testing.T) {
 	require.Equal(t, 2250*time.Millisecond, cpu, "utime and stime, without the children's times")
 }
 
+// The time of a family is that of its first process, of its children, and of those that have ended; no other process
+// counts.
+func TestFamilyCPU(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for pid, text := range map[string]string{
+		"10": "10 (postgres) S 1 10 10 0 -1 4194560 1 2 3 4 100 50 200 50 20 0 9 0 1 2 3\n",
+		"11": "11 (postgres) S 10 10 10 0 -1 4194560 1 2 3 4 30 20 0 0 20 0 9 0 1 2 3\n",
+		"12": "12 (other) S 1 12 12 0 -1 4194560 1 2 3 4 9000 9000 0 0 20 0 9 0 1 2 3\n",
+	} {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, pid), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, pid, "stat"), []byte(text), 0o600))
+	}
+	child := procstat.In(filepath.Join(dir, "11"))
+	parent, err := child.Parent()
+	require.NoError(t, err)
+	cpu, err := parent.FamilyCPU()
+	require.NoError(t, err)
+	require.Equal(t, 4500*time.Millisecond, cpu)
+	cpu, err = child.FamilyCPU()
+	require.NoError(t, err)
+	require.Equal(t, 500*time.Millisecond, cpu)
+}
+
 // Figures must never be taken from a file that reads otherwise, nor be zero for a process that is gone.
 func TestProcRefusesWhatItCannotRead(t *testing.T) {
 	t.Parallel()

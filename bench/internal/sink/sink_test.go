@@ -93,7 +93,7 @@ func (f *fixture) forward(ctx context.Context, key, provider string, data []byte
 	return nil
 }
 
-var errResponse = errors.New("unexpected answer")
+var errResponse = errors.New("unexpected response")
 
 // Forwards from net/http's client over several connections must each be credited, and one in a hundred verified without
 // complaint.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -17,15 +18,21 @@ const (
 	apiTimeout = 30 * time.Second
 	// maxResponse bounds how much of an API response is read.
 	maxResponse = 1 << 20
+	// mostIdle is how many connections stay open between requests.
+	mostIdle = 64
 	// ConnectionID names the one connection of a run.
 	ConnectionID = "bench"
 )
 
-// API makes the few calls that set a run up.
+// API makes the calls that set a run up, and those of an attack.
 type API struct {
-	base, key string
-	client    *http.Client
+	base               string
+	header, credential string
+	client             *http.Client
 }
+
+// Credentials are those of the user that development mode creates.
+type Credentials struct{ Email, Password string }
 
 // StreamPath is the path of the stream below the API's.
 const StreamPath = "/webhook-events/stream"
@@ -36,18 +43,18 @@ func (a *API) Stream() (path, key string, err error) {
 	if err != nil {
 		return "", "", fmt.Errorf("the API's URL: %w", err)
 	}
-	return base.Path + StreamPath, a.key, nil
+	return base.Path + StreamPath, a.credential, nil
 }
 
 // NewAPI returns an API under a base URL that ends in the API's path prefix.
 func NewAPI(base, key string) *API {
-	return &API{base: base, key: key, client: newClient()}
+	return &API{base: base, header: "API-Key", credential: key, client: newClient()}
 }
 
 // newClient returns a client that goes to its address and nowhere else: no proxy, no redirect.
 func newClient() *http.Client {
 	return &http.Client{
-		Transport:     &http.Transport{},
+		Transport:     &http.Transport{MaxIdleConnsPerHost: mostIdle},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       apiTimeout,
 	}
@@ -92,32 +99,92 @@ func (a *API) CreateSubscription(ctx context.Context, provider, forwardURL strin
 	return created.SigningSecret, nil
 }
 
+// Subscribe creates a subscription to all events of the environment, with further fields, and returns its id.
+func (a *API) Subscribe(ctx context.Context, forwardURL string, fields map[string]any) (id string, err error) {
+	resource := map[string]any{"event_types": []string{"*"}, "forward_url": forwardURL}
+	maps.Copy(resource, fields)
+	var created struct{ ID string }
+	err = a.create(ctx, "/webhook-subscriptions", resource, &created)
+	return created.ID, err
+}
+
+// create makes a resource, which the response describes.
 func (a *API) create(ctx context.Context, path string, resource, created any) error {
-	body, err := json.Marshal(resource)
+	status, response, err := a.Do(ctx, http.MethodPost, path, resource)
 	if err != nil {
-		return fmt.Errorf("POST %s: %w", path, err)
+		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.base+path, bytes.NewReader(body))
-	if err != nil {
-		return fmt.Errorf("POST %s: %w", path, err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("API-Key", a.key)
-	resp, err := a.client.Do(req)
-	if err != nil {
-		return fmt.Errorf("POST %s: %w", path, err)
-	}
-	response, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse))
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		return fmt.Errorf("POST %s: %w", path, err)
-	}
-	if resp.StatusCode != http.StatusCreated {
-		return fmt.Errorf("%w: POST %s: response %s: %.300s", ErrServer, path, resp.Status, response)
+	if status != http.StatusCreated {
+		return fmt.Errorf("%w: POST %s: status %d: %.300s", ErrServer, path, status, response)
 	}
 	if err := json.Unmarshal(response, created); err != nil {
 		return fmt.Errorf("POST %s: %w", path, err)
 	}
 	return nil
+}
+
+// Do makes a request and returns the status and the beginning of the response, any status. A body that is not nil is
+// sent as JSON.
+func (a *API) Do(ctx context.Context, method, path string, body any) (status int, response []byte, err error) {
+	var content io.Reader = http.NoBody
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return 0, nil, fmt.Errorf("%s %s: %w", method, path, err)
+		}
+		content = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, a.base+path, content)
+	if err != nil {
+		return 0, nil, fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set(a.header, a.credential)
+	resp, err := a.client.Do(req)
+	if err != nil {
+		return 0, nil, fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	response, err = io.ReadAll(io.LimitReader(resp.Body, maxResponse))
+	if err == nil {
+		_, err = io.Copy(io.Discard, resp.Body) // so that the connection is used again
+	}
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return 0, nil, fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	return resp.StatusCode, response, nil
+}
+
+// WithKeyOf returns an API at this address with the credential of another.
+func (a *API) WithKeyOf(other *API) *API {
+	return &API{base: a.base, header: other.header, credential: other.credential, client: other.client}
+}
+
+// CreateEnvironment creates another environment as the user that development mode has created, and returns what calls
+// the gateway with a key of it.
+func (a *API) CreateEnvironment(ctx context.Context, user Credentials, name string) (*API, error) {
+	var session struct {
+		AccessToken string `json:"access_token"`
+	}
+	status, response, err := a.Do(ctx, http.MethodPost, "/team/login",
+		map[string]any{"email": user.Email, "password": user.Password})
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("%w: sign-in: status %d: %.300s", ErrServer, status, response)
+	}
+	if err == nil {
+		err = json.Unmarshal(response, &session)
+	}
+	if err != nil {
+		return nil, err
+	}
+	member := &API{base: a.base, header: "Authorization", credential: "Bearer " + session.AccessToken, client: a.client}
+	var environment struct{ ID string }
+	if err := member.create(ctx, "/team/environments", map[string]any{"name": name}, &environment); err != nil {
+		return nil, err
+	}
+	var key struct{ Key string }
+	err = member.create(ctx, "/api-keys", map[string]any{"name": name, "environment_id": environment.ID,
+		"grants": []map[string]any{{"routes": []string{"webhooks", "connections", "events"}}}}, &key)
+	return NewAPI(a.base, key.Key), err
 }
 
 // SaveProfile writes the response of an admin listener to a GET of target into the file at path. The response may take

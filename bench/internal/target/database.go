@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"sallyport/bench/internal/procstat"
 )
 
 // dropTimeout bounds the removal of a database, which also happens when the run has been cancelled.
@@ -99,6 +101,58 @@ func (d *Database) Drop(ctx context.Context) error {
 		return fmt.Errorf("drop database %s: %w", d.name, err)
 	}
 	return nil
+}
+
+// Exec carries statements out in this database, one after the other and each by itself.
+func (d *Database) Exec(ctx context.Context, statements ...string) error {
+	return withConn(ctx, d.URL, func(conn *pgx.Conn) error {
+		for _, text := range statements {
+			if _, err := conn.Exec(ctx, text); err != nil {
+				return fmt.Errorf("%.60s: %w", text, err)
+			}
+		}
+		return nil
+	})
+}
+
+// Process returns the server's first process, whose children do the work.
+func (d *Database) Process(ctx context.Context) (server procstat.Proc, err error) {
+	err = withConn(ctx, d.admin, func(conn *pgx.Conn) error {
+		var own int
+		if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&own); err != nil {
+			return err
+		}
+		var err error
+		server, err = procstat.Of(own).Parent()
+		return err
+	})
+	if err != nil {
+		return server, fmt.Errorf("find the server's processes: %w", err)
+	}
+	return server, nil
+}
+
+// Work is what the server has done so far.
+type Work struct {
+	// WALBytes is the size of its log; Syncs is how often it has waited until that was on the disk.
+	WALBytes, Syncs int64
+	// Commits and the rows are those of this database.
+	Commits, Inserted, Updated, Deleted int64
+	// Size is that of the database on the disk.
+	Size int64
+}
+
+// Work reads the server's statistics, which it updates about every second.
+func (d *Database) Work(ctx context.Context) (w Work, err error) {
+	err = withConn(ctx, d.URL, func(conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, `SELECT wal_bytes::bigint, wal_sync, xact_commit, tup_inserted, tup_updated, tup_deleted,
+			pg_database_size(current_database()) FROM pg_stat_wal, pg_stat_database WHERE datname = current_database()`).
+			Scan(&w.WALBytes, &w.Syncs, &w.Commits, &w.Inserted, &w.Updated, &w.Deleted, &w.Size)
+	})
+	if err != nil {
+		return w, fmt.Errorf("read the server's statistics: %w", err)
+	}
+	return w, nil
 }
 
 func withConn(ctx context.Context, dsn string, use func(*pgx.Conn) error) (err error) {

@@ -49,9 +49,9 @@ func (p *process) wait() error {
 	return p.err
 }
 
-// freeAddr returns a loopback address whose port was free a moment ago. Another process can take it in between; then
+// FreeAddr returns a loopback address whose port was free a moment ago. Another process can take it in between; then
 // the server does not start, and says so.
-func freeAddr(ctx context.Context) (string, error) {
+func FreeAddr(ctx context.Context) (string, error) {
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

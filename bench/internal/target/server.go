@@ -50,6 +50,10 @@ type ServerConfig struct {
 type Server struct {
 	// API calls the gateway with the credentials of its development environment.
 	API *API
+	// User is the user that development mode has created.
+	User Credentials
+	// EnvironmentID is the development environment's.
+	EnvironmentID string
 	// Addr is host:port of the public listener, AdminAddr that of the admin listener or empty.
 	Addr, AdminAddr string
 
@@ -62,7 +66,7 @@ type Server struct {
 func StartServer(ctx context.Context, clk clock.Clock, cfg ServerConfig) (*Server, error) {
 	s := &Server{clk: clk, log: cfg.LogPath}
 	var err error
-	if s.Addr, err = freeAddr(ctx); err != nil {
+	if s.Addr, err = FreeAddr(ctx); err != nil {
 		return nil, err
 	}
 	args := []string{"serve", "--dev", "--listen", s.Addr, "--data", cfg.DataDir, "--log-format", "json",
@@ -71,7 +75,7 @@ func StartServer(ctx context.Context, clk clock.Clock, cfg ServerConfig) (*Serve
 		args = append(args, "--database-url", cfg.DatabaseURL)
 	}
 	if cfg.Admin {
-		if s.AdminAddr, err = freeAddr(ctx); err != nil {
+		if s.AdminAddr, err = FreeAddr(ctx); err != nil {
 			return nil, err
 		}
 		args = append(args, "--admin-listen", s.AdminAddr)
@@ -138,6 +142,8 @@ func (s *Server) awaitReady(ctx context.Context, clk clock.Clock, credentials st
 	var found struct {
 		BaseURL string `json:"base_url"`
 		APIKey  string `json:"api_key"`
+		Credentials
+		EnvironmentID string `json:"environment_id"`
 	}
 	if err := json.Unmarshal(text, &found); err != nil {
 		return fmt.Errorf("read credentials: %w", err)
@@ -147,6 +153,7 @@ func (s *Server) awaitReady(ctx context.Context, clk clock.Clock, credentials st
 		return fmt.Errorf("%w: %s holds no base_url with a path, or no api_key", ErrServer, credentialsFile)
 	}
 	// The listener is known; the host in the file is only how the gateway names itself.
+	s.User, s.EnvironmentID = found.Credentials, found.EnvironmentID
 	s.API = NewAPI("http://"+s.Addr+base.Path, found.APIKey)
 	return nil
 }
