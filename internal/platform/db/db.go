@@ -138,6 +138,10 @@ func Open(ctx context.Context, databaseURL, dataDir string) (*DB, error) {
 	return openSQLite(ctx, dataDir)
 }
 
+// writeCache is 16 MiB: random keys of millions of events do not fit into 32 either, and SQLite searches the whole cache
+// in every fourth commit (see ADR 43).
+const writeCache = "cache_size(-16384)"
+
 func openSQLite(ctx context.Context, dir string) (*DB, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the data folder: %w", err)
@@ -159,7 +163,7 @@ func openSQLite(ctx context.Context, dir string) (*DB, error) {
 		q := url.Values{"_pragma": append(append([]string{}, pragmas...), extra...), "_txlock": {"immediate"}}
 		return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
 	}
-	write, err := sql.Open("sqlite", dsn("cache_size(-32768)"))
+	write, err := sql.Open("sqlite", dsn(writeCache))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the database: %w", err), f.Close())
 	}

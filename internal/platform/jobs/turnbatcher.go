@@ -3,6 +3,9 @@ package jobs
 import (
 	"slices"
 	"sync"
+	"time"
+
+	"sallyport/internal/platform/clock"
 )
 
 // TurnBatcher is a Batcher whose items belong to owners. Owners take turns by what their items cost, so that one with
@@ -13,20 +16,28 @@ type TurnBatcher[T comparable] struct {
 	of     func(item T) (owner string, cost int)
 	flush  func(batch []T)
 	wake   chan struct{}
+	// linger is how long a batch waits for more items after a batch of several; 0 for never. It follows real time even when
+	// a test stops the clock: it only decides how much is joined.
+	linger  time.Duration
+	several int
+	clk     clock.Clock
 
 	mu    sync.Mutex
 	lanes map[string]*lane[T]
 	// turns holds the lanes, the next one first.
 	turns []*lane[T]
 	batch []T
+	// waiting counts the items of all lanes. While resting, items do not wake Run until they fill a batch.
+	waiting int
+	resting bool
 }
 
 // TurnLimits bounds the batches of a TurnBatcher.
 type TurnLimits struct {
 	// Items and Cost are the most of a batch. An item that costs more is a batch alone.
 	Items, Cost int
-	// Turn is what an owner may add to a batch before the next owner adds. An item that costs more waits until its owner
-	// has let that many turns pass, unless no one else has items.
+	// Turn is what an owner may add to a batch while others have items. An item that costs more waits until its owner has
+	// let that many turns pass, unless no one else has items.
 	Turn int
 }
 
@@ -44,8 +55,12 @@ type lane[T comparable] struct {
 func NewTurnBatcher[T comparable](limits TurnLimits, of func(item T) (owner string, cost int),
 	flush func(batch []T)) *TurnBatcher[T] {
 	return &TurnBatcher[T]{limits: limits, of: of, flush: flush, wake: make(chan struct{}, 1),
-		lanes: map[string]*lane[T]{}}
+		lanes: map[string]*lane[T]{}, clk: clock.System()}
 }
+
+// Linger makes a batch wait for d after a batch of at least several items, unless it is full already: under load fewer,
+// larger batches cost less, while items that come one by one never wait. Call it before Run.
+func (b *TurnBatcher[T]) Linger(several int, d time.Duration) { b.several, b.linger = several, d }
 
 // Submit hands over an item.
 func (b *TurnBatcher[T]) Submit(item T) {
@@ -58,7 +73,12 @@ func (b *TurnBatcher[T]) Submit(item T) {
 		b.turns = append(b.turns, l)
 	}
 	l.items = append(l.items, item)
+	b.waiting++
+	quiet := b.resting && b.waiting < b.limits.Items
 	b.mu.Unlock()
+	if quiet {
+		return
+	}
 	select {
 	case b.wake <- struct{}{}:
 	default:
@@ -78,6 +98,7 @@ func (b *TurnBatcher[T]) Withdraw(item T) bool {
 	if i < 0 {
 		return false
 	}
+	b.waiting--
 	if l.items = slices.Delete(l.items, i, i+1); len(l.items) == 0 {
 		b.remove(slices.Index(b.turns, l))
 	}
@@ -88,9 +109,10 @@ func (b *TurnBatcher[T]) Withdraw(item T) bool {
 func (b *TurnBatcher[T]) Run(stop <-chan struct{}) {
 	for {
 		batch := b.take()
-		if len(batch) > 0 {
+		if n := len(batch); n > 0 {
 			b.flush(batch)
 			clear(batch)
+			b.rest(n, stop)
 			continue
 		}
 		select {
@@ -103,6 +125,36 @@ func (b *TurnBatcher[T]) Run(stop <-chan struct{}) {
 			return
 		}
 	}
+}
+
+// rest lets items arrive after a batch of n items.
+func (b *TurnBatcher[T]) rest(n int, stop <-chan struct{}) {
+	if b.linger == 0 || n < b.several || !b.setResting(true) {
+		return
+	}
+	defer b.setResting(false)
+	t := b.clk.NewTimer(b.linger)
+	defer t.Stop()
+	for {
+		select {
+		case <-b.wake:
+			if !b.setResting(true) {
+				return
+			}
+		case <-t.C():
+			return
+		case <-stop:
+			return
+		}
+	}
+}
+
+// setResting sets whether Run rests, which it does not while a batch is full, and reports whether it does.
+func (b *TurnBatcher[T]) setResting(resting bool) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.resting = resting && b.waiting < b.limits.Items
+	return b.resting
 }
 
 // take removes the next batch; none if nothing waits.
@@ -118,7 +170,7 @@ func (b *TurnBatcher[T]) take() []T {
 		}
 		_, cost := b.of(l.items[0])
 		if cost > l.credit {
-			if passed++; passed >= len(b.turns) && len(batch) > 0 {
+			if passed++; len(b.turns) > 1 && passed >= len(b.turns) && len(batch) > 0 {
 				break // the others save for what they have
 			}
 			b.pass()
@@ -133,6 +185,7 @@ func (b *TurnBatcher[T]) take() []T {
 		batch = append(batch, l.items[0])
 		var none T
 		l.items[0] = none
+		b.waiting--
 		if l.items = l.items[1:]; len(l.items) == 0 {
 			b.remove(0)
 		}

@@ -3,10 +3,12 @@ package jobs_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/jobs"
 )
 
@@ -89,6 +91,67 @@ func TestTurnBatcherDelaysNoOwner(t *testing.T) {
 			require.LessOrEqual(t, before, 2*limits.Turn)
 		})
 	}
+}
+
+// An owner who is alone fills the batch: each transaction has a price of its own.
+func TestTurnBatcherFillsBatchOfOneOwner(t *testing.T) {
+	t.Parallel()
+	var pieces []*piece
+	for n := range 200 {
+		pieces = append(pieces, &piece{"a", n, 5})
+	}
+	batches := runTurns(jobs.TurnLimits{Items: 100, Cost: 450, Turn: 100}, pieces)
+	require.Len(t, batches, 3)
+	require.Len(t, batches[0], 90)
+}
+
+// After a batch of several items, the next waits until it is full or its time is over; after a smaller one it does not.
+func TestTurnBatcherLingers(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewManual(time.Now())
+	batches, goOn := make(chan int), make(chan struct{})
+	b := jobs.NewTurnBatcher(jobs.TurnLimits{Items: 10, Cost: 100, Turn: 100}, ownerOf,
+		func(batch []*piece) {
+			batches <- len(batch)
+			<-goOn
+		})
+	b.SetClock(clk)
+	b.Linger(3, time.Second)
+	submit := func(n int) {
+		for range n {
+			b.Submit(&piece{"a", 0, 1})
+		}
+	}
+	// next returns the size of the next batch, during whose commit n items arrive.
+	next := func(n int) int {
+		size := <-batches
+		submit(n)
+		goOn <- struct{}{}
+		return size
+	}
+	rests := func() { require.NoError(t, clk.AwaitTimers(t.Context(), 1, time.Second)) }
+	stop, ended := make(chan struct{}), make(chan struct{})
+	submit(2)
+	go func() {
+		defer close(ended)
+		b.Run(stop)
+	}()
+	require.Equal(t, 2, next(1))
+	require.Equal(t, 1, next(20))
+	require.Equal(t, 10, next(0))
+	require.Equal(t, 10, next(0), "it was full already")
+	rests()
+	submit(9)
+	clk.Advance(time.Second)
+	require.Equal(t, 9, next(0), "its time is over")
+	rests()
+	submit(10)
+	require.Equal(t, 10, next(0), "it has become full")
+	rests()
+	submit(1)
+	close(stop)
+	require.Equal(t, 1, next(0), "nothing more is to be expected")
+	<-ended
 }
 
 // Over a long time, owners that always have items get the same cost each.

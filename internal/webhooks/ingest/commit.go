@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
@@ -21,8 +22,12 @@ const (
 	// costs more: a longer transaction would delay all other writers.
 	maxBatch = 100
 	maxCost  = 500
-	// turnCost is what an environment may add to a transaction before the next one adds.
+	// turnCost is what an environment may add to a transaction while others have events.
 	turnCost = 100
+	// After a transaction of severalEvents, the next one waits for lingerTime, unless it is full: each transaction costs
+	// as much as ten events.
+	severalEvents = 8
+	lingerTime    = time.Millisecond
 	// bytesPerCost is how many bytes of a body take as long to store as a row.
 	bytesPerCost = 4 << 10
 )

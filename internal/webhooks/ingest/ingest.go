@@ -125,6 +125,7 @@ func New(c Config) *Service {
 	}
 	s.batches = jobs.NewTurnBatcher(jobs.TurnLimits{Items: maxBatch, Cost: maxCost, Turn: turnCost},
 		func(it *item) (string, int) { return string(it.event.Environment), it.cost() }, s.commitBatch)
+	s.batches.Linger(severalEvents, lingerTime)
 	return s
 }
 
