@@ -105,7 +105,7 @@ func TestTurnBatcherFillsBatchOfOneOwner(t *testing.T) {
 	require.Len(t, batches[0], 90)
 }
 
-// After a batch of several items, the next waits until it is full or its time is over; after a smaller one it does not.
+// After a batch of several items, the next waits until it is full or its time has expired; after a smaller one it does not.
 func TestTurnBatcherLingers(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(time.Now())
@@ -143,7 +143,7 @@ func TestTurnBatcherLingers(t *testing.T) {
 	rests()
 	submit(9)
 	clk.Advance(time.Second)
-	require.Equal(t, 9, next(0), "its time is over")
+	require.Equal(t, 9, next(0), "its time has expired")
 	rests()
 	submit(10)
 	require.Equal(t, 10, next(0), "it has become full")
