@@ -22,9 +22,12 @@ const (
 	// queries, so that each takes about windowTime: other lists get their turns between two, and no snapshot is kept for
 	// longer.
 	firstWindow, minWindow, maxWindow = 1000, 100, 50_000
-	windowTime                        = 25 * time.Millisecond
+	// eventsPerWay is how many events a window has at least for each way that leads through it: a query costs that much
+	// before it has read any.
+	eventsPerWay = 4
+	windowTime   = 25 * time.Millisecond
 	// windowLimit is how long a query may look. One that takes longer, because what it reads is not in memory, is ended,
-	// and a smaller window is looked at instead. Only the smallest has no limit.
+	// and a smaller window is looked at instead, for up to twice as long. Only the smallest has no limit.
 	windowLimit = 10 * windowTime
 )
 
@@ -76,12 +79,16 @@ func (l *listing) run(ctx context.Context) ([]Event, error) {
 	if err != nil {
 		return found, fmt.Errorf("list events: %w", err)
 	}
-	for size := l.store.window; ; {
+	least := minWindow
+	for _, r := range routes {
+		least = max(least, eventsPerWay*len(r))
+	}
+	for size, limit := max(l.store.window, least), l.store.windowLimit; ; {
 		began, ended := clk.Now(), false
 		w, err := db.Listed(ctx, l.store.db, owner, func(ctx context.Context, q db.Querier) (w window, err error) {
 			began = clk.Now() // the wait for the turn is over
-			if size > minWindow {
-				limited, cancel := context.WithTimeout(ctx, l.store.windowLimit)
+			if size > least {
+				limited, cancel := context.WithTimeout(ctx, limit)
 				defer cancel()
 				defer func() { ended = err != nil && limited.Err() != nil && ctx.Err() == nil }()
 				return l.look(limited, q, routes, size, l.order.Fetch()-len(found))
@@ -92,7 +99,7 @@ func (l *listing) run(ctx context.Context) ([]Event, error) {
 			if l.looked && clk.Now().After(l.end) {
 				return found, nil
 			}
-			size = max(size/4, minWindow)
+			size, limit = max(size/4, least), 2*limit // its size may not be the reason
 			continue
 		}
 		if err != nil {
@@ -116,7 +123,7 @@ func (l *listing) run(ctx context.Context) ([]Event, error) {
 		case took < windowTime/2:
 			size = min(size*2, maxWindow)
 		case took > windowTime*2:
-			size = max(size/2, minWindow)
+			size = max(size/2, least)
 		}
 	}
 }

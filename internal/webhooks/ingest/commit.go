@@ -27,7 +27,7 @@ const (
 	// After a transaction of severalEvents, the next one waits for lingerTime, unless it is full: each transaction costs
 	// as much as ten events.
 	severalEvents = 8
-	lingerTime    = time.Millisecond
+	lingerTime    = 300 * time.Microsecond
 	// bytesPerCost is how many bytes of a body take as long to store as a row.
 	bytesPerCost = 4 << 10
 )
