@@ -18,7 +18,7 @@ import (
 
 type serveCommand struct{}
 
-// memoryLimit is the soft limit of the Go heap if GOMEMLIMIT sets none. SQLite's memory, up to 70 MiB, and the program
+// memoryLimit is the soft limit of the Go heap if GOMEMLIMIT sets none. SQLite's memory, up to 54 MiB, and the program
 // are not part of it: together they stay below 200 MiB.
 const memoryLimit = 104 << 20
 
