@@ -21,13 +21,18 @@ func NeedLong(t *testing.T) {
 	}
 }
 
-// LimitProperties has rapid draw 25 cases for each property of a package instead of 100, except in long tests. It is
-// for packages whose properties drive databases, and whose TestMain calls it. -rapid.checks overrides it.
+// LimitProperties has rapid draw fewer cases for each property of a package than the usual 100: 12, 60 in long tests, and
+// 8 with the race detector, which looks for unordered accesses and not for cases. It is for packages whose properties
+// drive databases, and whose TestMain calls it. Each run draws other cases. -rapid.checks overrides it.
 func LimitProperties() {
-	if IsLong() {
-		return
+	checks := "12"
+	switch {
+	case Race:
+		checks = "8"
+	case IsLong():
+		checks = "60"
 	}
-	if err := flag.Set("rapid.checks", "25"); err != nil {
+	if err := flag.Set("rapid.checks", checks); err != nil {
 		panic(fmt.Sprintf("limit the cases of properties: %v", err))
 	}
 }
