@@ -43,12 +43,15 @@ func TestEachRunsOnEveryEngine(t *testing.T) { //nolint:paralleltest // sets a v
 // The limit on the cases of properties does not apply to long tests.
 func TestLimitProperties(t *testing.T) {
 	checks := flag.Lookup("rapid.checks").Value
-	all := checks.String()
-	t.Cleanup(func() { require.NoError(t, checks.Set(all)) })
-	t.Setenv(testkit.LongTests, "1")
-	testkit.LimitProperties()
-	require.Equal(t, all, checks.String())
-	t.Setenv(testkit.LongTests, "")
-	testkit.LimitProperties()
-	require.Equal(t, "25", checks.String())
+	before := checks.String()
+	t.Cleanup(func() { require.NoError(t, checks.Set(before)) })
+	cases := map[string]string{"1": "60", "": "12"}
+	if testkit.Race {
+		cases = map[string]string{"1": "8", "": "8"}
+	}
+	for long, want := range cases {
+		t.Setenv(testkit.LongTests, long)
+		testkit.LimitProperties()
+		require.Equal(t, want, checks.String())
+	}
 }
