@@ -138,8 +138,8 @@ func Open(ctx context.Context, databaseURL, dataDir string) (*DB, error) {
 	return openSQLite(ctx, dataDir)
 }
 
-// writeCache is 16 MiB: random keys of millions of events do not fit into 32 either, and SQLite searches the whole cache
-// in every fourth commit (see ADR 43).
+// writeCache is 16 MiB: random keys of millions of events do not fit into 32 either, and SQLite searches the whole
+// cache in every fourth commit (see ADR 43).
 const writeCache = "cache_size(-16384)"
 
 func openSQLite(ctx context.Context, dir string) (*DB, error) {

@@ -16,8 +16,8 @@ type TurnBatcher[T comparable] struct {
 	of     func(item T) (owner string, cost int)
 	flush  func(batch []T)
 	wake   chan struct{}
-	// linger is how long a batch waits for more items after a batch of several; 0 for never. It follows real time even when
-	// a test stops the clock: it only decides how much is joined.
+	// linger is how long a batch waits for more items after a batch of several; 0 for never. It follows real time even
+	// when a test stops the clock: it only decides how much is joined.
 	linger  time.Duration
 	several int
 	clk     clock.Clock

@@ -105,7 +105,8 @@ func TestTurnBatcherFillsBatchOfOneOwner(t *testing.T) {
 	require.Len(t, batches[0], 90)
 }
 
-// After a batch of several items, the next waits until it is full or its time has expired; after a smaller one it does not.
+// After a batch of several items, the next waits until it is full or its time has expired; after a smaller one it does
+// not.
 func TestTurnBatcherLingers(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(time.Now())

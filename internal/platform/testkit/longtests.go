@@ -21,9 +21,9 @@ func NeedLong(t *testing.T) {
 	}
 }
 
-// LimitProperties has rapid draw fewer cases for each property of a package than the usual 100: 12, 60 in long tests, and
-// 8 with the race detector, which looks for unordered accesses and not for cases. It is for packages whose properties
-// drive databases, and whose TestMain calls it. Each run draws other cases. -rapid.checks overrides it.
+// LimitProperties has rapid draw fewer cases for each property of a package than the usual 100: 12, 60 in long tests,
+// and 8 with the race detector, which looks for unordered accesses and not for cases. It is for packages whose
+// properties drive databases, and whose TestMain calls it. Each run draws other cases. -rapid.checks overrides it.
 func LimitProperties() {
 	checks := "12"
 	switch {
