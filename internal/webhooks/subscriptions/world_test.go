@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -151,6 +152,7 @@ func (environments) RequireLive(ctx context.Context, tx *sql.Tx, env id.Environm
 
 // control stands for deliveries. It records its calls, inside the transaction where there is one.
 type control struct {
+	mu                       sync.Mutex
 	held, cancelled, renewed []string
 	// health is what it says of the subscriptions.
 	health map[string]subscriptions.Health
@@ -159,13 +161,20 @@ type control struct {
 }
 
 func (c *control) Hold(ctx context.Context, tx *sql.Tx, _ id.Environment, subscriptionID string, _ time.Time) error {
-	c.held = append(c.held, subscriptionID)
+	c.record(&c.held, subscriptionID)
 	return c.inside(ctx, tx)
 }
 
 func (c *control) Cancel(ctx context.Context, tx *sql.Tx, _ id.Environment, subscriptionID string, _ time.Time) error {
-	c.cancelled = append(c.cancelled, subscriptionID)
+	c.record(&c.cancelled, subscriptionID)
 	return c.inside(ctx, tx)
+}
+
+// record adds a call to a list. Transactions of PostgreSQL run at the same time.
+func (c *control) record(list *[]string, subscriptionID string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*list = append(*list, subscriptionID)
 }
 
 func (c *control) inside(ctx context.Context, tx *sql.Tx) error {
@@ -174,7 +183,7 @@ func (c *control) inside(ctx context.Context, tx *sql.Tx) error {
 }
 
 func (c *control) Renewed(ctx context.Context, tx *sql.Tx, _ id.Environment, subscriptionID string, _ time.Time) error {
-	c.renewed = append(c.renewed, subscriptionID)
+	c.record(&c.renewed, subscriptionID)
 	return c.inside(ctx, tx)
 }
 
