@@ -84,6 +84,7 @@ func (s *statements) close() error {
 // SQLite gets the rows as VALUES with nameless placeholders (it looks named ones up one by one, which with a thousand
 // of them takes longer than the insert), in chunks of powers of two so that few texts have to be prepared. PostgreSQL
 // gets one array per column through unnest: parsing and planning a thousand placeholders cost it more than the rows.
+// For few rows the arrays cost more, so it gets them as VALUES too.
 type MultiRow struct {
 	Before string
 	// Types are the types of a row's values: text, bigint, boolean or bytea.
@@ -95,12 +96,17 @@ type MultiRow struct {
 
 	once  sync.Once
 	texts [maxChunkLog + 1]string
+	few   [maxFew]string
 	array string
 }
 
 // maxChunkLog is the logarithm of the greatest number of rows in one of SQLite's statements: with 32 columns it stays
 // under the limit of placeholders.
 const maxChunkLog = 6
+
+// maxFew is the greatest number of rows that PostgreSQL gets as VALUES. An event that is stored alone is one row of most
+// tables, and two of its keys.
+const maxFew = 2
 
 func (m *MultiRow) prepare() {
 	m.once.Do(func() {
@@ -110,6 +116,9 @@ func (m *MultiRow) prepare() {
 		}
 		for l := range m.texts {
 			m.texts[l] = m.Before + " VALUES " + strings.TrimSuffix(strings.Repeat(row+", ", 1<<l), ", ") + " " + m.After
+		}
+		for n := range m.few {
+			m.few[n] = m.Before + " VALUES " + m.numbered(row, n+1) + " " + m.After
 		}
 		columns, arrays := make([]string, len(m.Types)), make([]string, len(m.Types))
 		for i, t := range m.Types {
@@ -125,6 +134,24 @@ func (m *MultiRow) prepare() {
 	})
 }
 
+// numbered returns n rows with the typed, numbered placeholders of PostgreSQL.
+func (m *MultiRow) numbered(row string, n int) string {
+	var b strings.Builder
+	next := 0
+	for i := range n {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		parts := strings.Split(row, "?")
+		b.WriteString(parts[0])
+		for c, part := range parts[1:] {
+			next++
+			b.WriteString("CAST($" + strconv.Itoa(next) + " AS " + m.Types[c] + ")" + part)
+		}
+	}
+	return b.String()
+}
+
 // Columns is the number of values of a row.
 func (m *MultiRow) Columns() int { return len(m.Types) }
 
@@ -134,6 +161,9 @@ func (m *MultiRow) run(e Engine, args []any, fn func(text string, args []any) er
 	n := len(args) / len(m.Types)
 	if n == 0 {
 		return nil
+	}
+	if e == Postgres && n <= maxFew {
+		return fn(m.few[n-1], args)
 	}
 	if e == Postgres {
 		arrays, err := m.arrays(args)

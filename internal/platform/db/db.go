@@ -298,8 +298,12 @@ func (d *DB) Tx(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	return err
 }
 
-// begin begins a transaction; end must be called with its error when it is over.
-func (d *DB) begin(ctx context.Context) (tx *sql.Tx, end func(error), err error) {
+// begin begins a transaction, which is rolled back if ctx ends; end must be called with its error when it is over.
+// lasting says that ctx only ends with time.
+func (d *DB) begin(ctx context.Context, lasting bool) (tx *sql.Tx, end func(error), err error) {
+	if d.engine == SQLite && lasting {
+		return d.beginLasting(ctx)
+	}
 	if d.engine == SQLite {
 		tx, err = d.write.BeginTx(ctx, nil)
 		return tx, func(error) {}, err
@@ -323,7 +327,26 @@ func (d *DB) begin(ctx context.Context) (tx *sql.Tx, end func(error), err error)
 	}, nil
 }
 
+// beginLasting is begin on SQLite for a context that only ends with time. The driver starts a goroutine for the BEGIN of
+// a context that can end, which wakes a processor for each event that is stored alone; a timer costs nothing.
+func (d *DB) beginLasting(ctx context.Context) (tx *sql.Tx, end func(error), err error) {
+	conn, err := d.write.Conn(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	tx, err = conn.BeginTx(context.WithoutCancel(ctx), nil)
+	if err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
+	}
+	stop := context.AfterFunc(ctx, func() { _ = tx.Rollback() }) // the next use of tx reports it
+	return tx, func(error) {
+		stop()
+		_ = conn.Close() // gives it back to the pool
+	}, nil
+}
+
 func (d *DB) once(ctx context.Context, fn func(tx *sql.Tx) error) (err error) {
+	lasting := ctx.Done() == nil
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	if d.engine == SQLite {
@@ -334,7 +357,7 @@ func (d *DB) once(ctx context.Context, fn func(tx *sql.Tx) error) (err error) {
 		defer func() { d.writer.release(d.clk.Now().Sub(began)) }()
 		d.stmts.prepareWanted(ctx, d.write)
 	}
-	tx, end, err := d.begin(ctx)
+	tx, end, err := d.begin(ctx, lasting)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}

@@ -160,7 +160,7 @@ func TestLargestBodyIsNotStarved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSends(256, 10, 50, func(subscription string) string { return subscription })
-		defer close(s.over)
+		defer s.close()
 		for i := range 60 {
 			require.True(t, s.addSize("sub"+strconv.Itoa(i%10)+"a", "their"+strconv.Itoa(i), 1<<20))
 		}
@@ -186,7 +186,7 @@ func TestSubscriptionLeavesMemoryToOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSends(256, 40, 50, func(subscription string) string { return subscription })
-		defer close(s.over)
+		defer s.close()
 		for i := range 40 {
 			require.True(t, s.addSize("one-a", strconv.Itoa(i), 1<<20))
 		}
@@ -205,7 +205,7 @@ func TestSharedBodyCostsNothingMore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSends(256, 10, 50, func(subscription string) string { return subscription })
-		defer close(s.over)
+		defer s.close()
 		for i := range 20 {
 			require.True(t, s.addSize("sub"+strconv.Itoa(i)+"a", "largest", 25<<20))
 		}
@@ -227,7 +227,7 @@ func TestMemoryForBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(withoutDeadline{t}, func(rt *rapid.T) {
 			s := newSends(rapid.IntRange(4, 40).Draw(rt, "limit"), 4, 8, sharedHost)
-			defer close(s.over)
+			defer s.close()
 			sizes := map[string]int{}
 			size := rapid.OneOf(rapid.Just(0), rapid.IntRange(maxHandedBody, 1<<20), rapid.IntRange(1<<20, 25<<20))
 			added, ended := 0, 0

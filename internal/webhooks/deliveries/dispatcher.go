@@ -49,13 +49,14 @@ type dispatcher struct {
 	inFlight load
 	paused   bool
 	stopped  bool
-	workers  sync.WaitGroup
+	workers  workers
 }
 
 func newDispatcher(l limits, clk clock.Clock, run func(*job)) *dispatcher {
 	d := &dispatcher{limits: l, capacity: max(minCapacity, windowFactor*l.all), run: run, clock: clk,
 		queues: map[string]*queue{}, environments: map[id.Environment]*environment{}, held: heldJobs{},
 		hosts: map[string]*host{}, lapsed: map[*job]struct{}{}, renew: jobs.NewWake()}
+	d.workers = workers{d: d, handover: make(chan *job, maxIdle)}
 	d.memory = bodyMemory{d: d, large: map[string]*largeBody{}}
 	return d
 }
@@ -104,6 +105,9 @@ func (d *dispatcher) resume() {
 func (d *dispatcher) stop() []Delivery {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if !d.stopped {
+		close(d.workers.handover)
+	}
 	d.stopped = true
 	var waiting []Delivery
 	for j := range d.lapsed {
@@ -208,15 +212,6 @@ func (d *dispatcher) goesTo(j *job, name string) bool {
 	d.leave(j)
 	d.enter(j, name)
 	return true
-}
-
-// work sends a job and then, on the same goroutine, the jobs that come next.
-func (d *dispatcher) work(j *job) {
-	defer d.workers.Done()
-	for j != nil {
-		d.run(j)
-		j = d.next(j)
-	}
 }
 
 // next ends a job and returns the one that comes next, or nil.

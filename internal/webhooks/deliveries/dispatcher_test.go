@@ -42,6 +42,12 @@ func newSends(limit, perSubscription, perHost int, host func(string) string) *se
 	return s
 }
 
+// close ends what is sent and the goroutines that wait for more.
+func (s *sends) close() {
+	s.d.stop()
+	close(s.over)
+}
+
 func (s *sends) run(j *job) {
 	if !s.d.goesTo(j, s.host(j.delivery.SubscriptionID)) {
 		return
@@ -128,7 +134,7 @@ func TestDispatcherLimits(t *testing.T) {
 			limit, perSubscription, perHost := rapid.IntRange(1, 6).Draw(rt, "limit"), rapid.IntRange(1, 3).Draw(rt,
 				"per subscription"), rapid.IntRange(1, 3).Draw(rt, "per host")
 			s := newSends(limit, perSubscription, perHost, sharedHost)
-			defer close(s.over)
+			defer s.close()
 			waiting, replays, paused, added := map[string]int{}, map[string]int{}, false, 0
 			half := func(n int) int { return max(n/2, 1) }
 			within := func(l load, limit int) {
@@ -223,6 +229,7 @@ func TestHangingSubscriptionStopsNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSends(4, 2, 4, func(sub string) string { return sub })
+		defer s.close()
 		for i := range 8 {
 			s.add(t, "hangs", fmt.Sprint("h", i))
 		}
@@ -246,6 +253,7 @@ func TestSubscriptionsTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSends(1, 1, 1, func(sub string) string { return sub })
+		defer s.close()
 		for _, event := range []string{"a0", "a1", "a2", "b0", "c0", "b1"} {
 			s.add(t, event[:1]+"1", event)
 		}
@@ -262,6 +270,7 @@ func TestEnvironmentsTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSends(1, 1, 1, func(sub string) string { return sub })
+		defer s.close()
 		for _, event := range []string{"a1", "b1", "c1", "d1", "x2", "y3", "z2"} {
 			s.add(t, event, event)
 		}
@@ -279,6 +288,7 @@ func TestReplaysGiveWay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSends(16, 4, 6, func(string) string { return "host" })
+		defer s.close()
 		for i := range 20 {
 			s.addAs(t, "a1", fmt.Sprint("r", i), 2)
 			s.addAs(t, "b1", fmt.Sprint("q", i), 3)
@@ -310,6 +320,7 @@ func TestSubscriptionMovesToAnotherHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host := map[string]string{"moves": "old", "stays": "new"}
 		s := newSends(9, 9, 1, func(sub string) string { return host[sub] })
+		defer s.close()
 		s.add(t, "moves", "m0")
 		synctest.Wait()
 		s.finish(s.running[0])
@@ -331,6 +342,7 @@ func TestPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSends(9, 9, 9, sharedHost)
+		defer s.close()
 		require.True(t, s.d.reserve("env-1", "a1", false))
 		s.d.pause()
 		s.d.enqueue(&job{delivery: leasedTo("a1", "e", 1)})
@@ -355,6 +367,7 @@ func TestStopReturnsWhatWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSends(9, 1, 9, sharedHost)
+		defer s.close()
 		for i := range 4 {
 			s.add(t, "a1", fmt.Sprint(i))
 		}
@@ -386,6 +399,7 @@ func TestStopReturnsWhatABusyHostSendsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		s := newSends(9, 9, 1, sharedHost)
+		defer s.close()
 		s.add(t, "a1", "sent")
 		synctest.Wait()
 		s.host = func(sub string) string {
@@ -422,4 +436,37 @@ func TestEndOfALeaseLeavesTheNext(t *testing.T) {
 	d.done(second)
 	require.False(t, d.holds(first.Key))
 	require.Zero(t, d.places)
+}
+
+// Workers that have nothing to send take the next jobs. Some of them wait for one, and all end with the dispatcher.
+func TestIdleWorkersTakeTheNextJobs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const all = maxIdle + 5
+		s := newSends(8*all, 8*all, 8*all, sharedHost)
+		defer s.close()
+		send := func(n int) {
+			for i := range n {
+				s.add(t, fmt.Sprint("a", i%3), fmt.Sprint(i))
+			}
+			synctest.Wait()
+			require.Len(t, s.running, n)
+		}
+		finish := func() {
+			for len(s.running) > 0 {
+				s.finish(s.running[0])
+				synctest.Wait()
+			}
+		}
+		send(3)
+		finish()
+		require.Equal(t, 3, s.d.workers.idle)
+		send(2)
+		require.Equal(t, 1, s.d.workers.idle)
+		finish()
+		send(all)
+		require.Zero(t, s.d.workers.idle)
+		finish()
+		require.Equal(t, maxIdle, s.d.workers.idle)
+	})
 }

@@ -54,8 +54,7 @@ func (d *dispatcher) pump() {
 		if j == nil {
 			return
 		}
-		d.workers.Add(1)
-		go d.work(j)
+		d.workers.launch(j)
 	}
 }
 
