@@ -104,8 +104,8 @@ type MultiRow struct {
 // under the limit of placeholders.
 const maxChunkLog = 6
 
-// maxFew is the greatest number of rows that PostgreSQL gets as VALUES. An event that is stored alone is one row of most
-// tables, and two of its keys.
+// maxFew is the greatest number of rows that PostgreSQL gets as VALUES. An event that is stored alone is one row of
+// most tables, and two of its keys.
 const maxFew = 2
 
 func (m *MultiRow) prepare() {

@@ -327,8 +327,8 @@ func (d *DB) begin(ctx context.Context, lasting bool) (tx *sql.Tx, end func(erro
 	}, nil
 }
 
-// beginLasting is begin on SQLite for a context that only ends with time. The driver starts a goroutine for the BEGIN of
-// a context that can end, which wakes a processor for each event that is stored alone; a timer costs nothing.
+// beginLasting is begin on SQLite for a context that only ends with time. The driver starts a goroutine for the BEGIN
+// of a context that can end, which wakes a processor for each event that is stored alone; a timer costs nothing.
 func (d *DB) beginLasting(ctx context.Context) (tx *sql.Tx, end func(error), err error) {
 	conn, err := d.write.Conn(ctx)
 	if err != nil {

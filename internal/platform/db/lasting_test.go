@@ -10,8 +10,8 @@ import (
 	"sallyport/internal/platform/testkit/await"
 )
 
-// A transaction on SQLite whose time is up is rolled back while it still runs, even where no request can end it, and the
-// writer's connection serves the next one.
+// A transaction on SQLite whose time is up is rolled back while it still runs, even where no request can end it, and
+// the writer's connection serves the next one.
 func TestLastingTransactionEndsInTime(t *testing.T) {
 	t.Parallel()
 	d, err := openSQLite(t.Context(), t.TempDir())
@@ -36,7 +36,7 @@ func TestLastingTransactionEndsInTime(t *testing.T) {
 	require.ErrorIs(t, tx.Commit(), sql.ErrTxDone)
 	end(nil)
 
-	require.NoError(t, d.Tx(context.Background(), func(tx *sql.Tx) error {
+	require.NoError(t, d.Tx(context.WithoutCancel(t.Context()), func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(t.Context(), "INSERT INTO kept VALUES (2)")
 		return err
 	}))
