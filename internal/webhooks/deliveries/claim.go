@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"sallyport/internal/platform/clock"
@@ -236,15 +237,25 @@ func (s *Store) renew(ctx context.Context, list []Delivery, until time.Time) (ke
 	return kept, nil
 }
 
-// ofSubscription returns up to limit open deliveries of a subscription in these states, locked for change.
+// ofSubscription returns up to limit open deliveries of a subscription in these states, locked for change: of each
+// state those that are due first.
 func (s *Store) ofSubscription(ctx context.Context, tx *sql.Tx, subscriptionID string, limit int,
 	states ...Status) ([]Delivery, error) {
-	args := []any{subscriptionID}
-	for _, st := range states {
-		args = append(args, string(st))
+	query, args := openQuery(subscriptionID, limit, s.db.SkipLocked(), states)
+	list, err := scanDeliveries(tx.QueryContext(ctx, query, args...))
+	return list[:min(len(list), limit)], err
+}
+
+// openQuery returns the query of ofSubscription. It reads a range of deliveries_open for each state, which has its
+// order: an order over several states would make it read all that are open for each few that it returns.
+func openQuery(subscriptionID string, limit int, lock string, states []Status) (query string, args []any) {
+	parts := make([]string, len(states))
+	for i, status := range states {
+		parts[i] = "SELECT * FROM (SELECT " + deliveryColumns + " FROM deliveries d WHERE " + whereOpen +
+			" AND d.subscription_id = $1 AND d.status = '" + string(status) + "' ORDER BY d.due_ms LIMIT $2" + lock + ") " +
+			string(status)
 	}
-	return s.query(ctx, tx, whereOpen+" AND d.subscription_id = $1 AND d.status IN "+db.In(2, len(states))+
-		" ORDER BY d.due_ms LIMIT "+strconv.Itoa(limit)+s.db.SkipLocked(), args...)
+	return strings.Join(parts, " UNION ALL "), []any{subscriptionID, limit}
 }
 
 // openOfEvent returns up to a chunk of the event's open deliveries, locked for change.

@@ -30,6 +30,9 @@ type follower struct {
 	breakers *breakers
 	release  releases
 	work     *followWork
+	// slow holds the subscriptions whose deliveries are held because their receivers fail, one turn after each pause.
+	slow      *followWork
+	slowTurns pause
 	// whole is the pause after a look at all subscriptions, soonest that until one that is asked for, named that after a
 	// look at what has changed, and changes that after a round of changes.
 	whole, soonest, named, changes pause
@@ -69,6 +72,7 @@ func (f *follower) run(ctx context.Context) time.Duration {
 		end := clock.MomentOf(f.clock)
 		f.changes = pause{end, now.Elapsed(end)} // half of the time is left to others
 	}
+	f.holdSlowly(ctx)
 	now = clock.MomentOf(f.clock)
 	wait := f.whole.left(now)
 	if f.store.follow.takeAny(false) {
@@ -79,6 +83,9 @@ func (f *follower) run(ctx context.Context) time.Duration {
 	}
 	if f.work.ring.Len() > 0 {
 		wait = min(wait, f.changes.left(now))
+	}
+	if f.slow.ring.Len() > 0 {
+		wait = min(wait, f.slowTurns.left(now))
 	}
 	return wait
 }
@@ -141,7 +148,16 @@ func (f *follower) examine(ctx context.Context, o openSubscription, now time.Tim
 	if o.Due != nil && (what == nothingFollows || what == releaseFollows) {
 		f.claimer.found(o.Environment, *o.Due, o.ID)
 	}
-	if what != nothingFollows {
+	switch what {
+	case nothingFollows:
+	case slowHoldFollows:
+		f.slow.add(o)
+	case probeFollows:
+		f.work.add(o)
+		if o.Due != nil {
+			f.slow.add(o) // a probe that has no room in memory does not keep others from being held
+		}
+	default:
 		f.work.add(o)
 	}
 	return nil
@@ -154,6 +170,7 @@ const (
 	nothingFollows follows = iota
 	cancelFollows
 	holdFollows
+	slowHoldFollows
 	probeFollows
 	releaseFollows
 )
@@ -176,10 +193,12 @@ func (f *follower) whatFollows(ctx context.Context, o *openSubscription, now tim
 	}
 	f.release.forget(o.ID)
 	switch {
-	case o.Due != nil:
+	case o.Due != nil && !target.Enabled:
 		return holdFollows, nil
-	case target.Enabled && o.HeldDue != nil && f.probes(o, now):
+	case o.HeldDue != nil && target.Enabled && f.probes(o, now):
 		return probeFollows, nil
+	case o.Due != nil:
+		return slowHoldFollows, nil
 	default:
 		return nothingFollows, nil
 	}
@@ -215,20 +234,16 @@ func (f *follower) changeOne(ctx context.Context, t *followTask) (n int, more bo
 	}
 	limit := f.store.moves.Limit()
 	switch what {
+	case slowHoldFollows:
+		f.slow.add(t.openSubscription)
+		return 0, false, nil
 	case cancelFollows:
 		n, err = f.changeSome(ctx, t.ID, limit, now, func(d Delivery) Delivery { return d.cancelled(now) },
 			Pending, RetryWait, Held)
 		return n, n == limit, err
 	case holdFollows:
-		n, err = f.changeSome(ctx, t.ID, limit, now, Delivery.held, Pending, RetryWait)
-		if n == limit || err != nil {
-			return n, n == limit, err
-		}
-		if t.HeldDue == nil || t.Due.Before(*t.HeldDue) {
-			t.HeldDue = t.Due
-		}
-		t.Due = nil
-		return n, true, nil
+		n, err = f.holdSome(ctx, t, limit, now)
+		return n, err == nil, err
 	case probeFollows:
 		return 1, false, f.probe(ctx, t.openSubscription, now)
 	case releaseFollows:
@@ -236,6 +251,21 @@ func (f *follower) changeOne(ctx context.Context, t *followTask) (n int, more bo
 	case nothingFollows:
 	}
 	return 0, false, nil
+}
+
+// holdSome holds up to limit deliveries of the subscription, and notes in t what there is afterwards.
+func (f *follower) holdSome(ctx context.Context, t *followTask, limit int, now time.Time) (n int, err error) {
+	n, err = f.changeSome(ctx, t.ID, limit, now, Delivery.held, Pending, RetryWait)
+	if err != nil {
+		return n, err
+	}
+	if n > 0 && (t.HeldDue == nil || t.Due.Before(*t.HeldDue)) {
+		t.HeldDue = t.Due
+	}
+	if n < limit {
+		t.Due = nil
+	}
+	return n, nil
 }
 
 // changeSome changes up to limit deliveries of the subscription in these states, and returns how many.

@@ -45,18 +45,16 @@ func TestSQLitePlans(t *testing.T) {
 			t.Skip("PostgreSQL's plans depend on what the tables hold; see TestPostgresReadsNoWholeTable")
 		}
 		claim, claimArgs := dueQuery(ask{"a", chunk}, testTime(), "")
+		open, openArgs := openQuery("a", chunk, "", []Status{Pending, RetryWait, Held})
 		selected := "SELECT " + deliveryColumns + " FROM deliveries d WHERE "
 		for _, c := range []struct {
 			query, index string
 			args         []any
-			// sorts is set if the rows are sorted after they are read.
-			sorts bool
 		}{
-			{claim, "USING INDEX deliveries_open (subscription_id=? AND status=? AND due_ms<?)", claimArgs, false},
+			{claim, "USING INDEX deliveries_open (subscription_id=? AND status=? AND due_ms<?)", claimArgs},
 			{selected + whereLeased + " AND d.due_ms <= $1 ORDER BY d.due_ms LIMIT 5",
-				"USING INDEX deliveries_queue (status=? AND due_ms<?)", []any{1}, false},
-			{selected + whereOpen + " AND d.subscription_id = $1 AND d.status IN ($2,$3) ORDER BY d.due_ms LIMIT 5",
-				"USING INDEX deliveries_open (subscription_id=? AND status=?)", []any{"a", "pending", "held"}, true},
+				"USING INDEX deliveries_queue (status=? AND due_ms<?)", []any{1}},
+			{open, "USING INDEX deliveries_open (subscription_id=? AND status=?)", openArgs},
 		} {
 			rows, err := store.DB.Read().QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+c.query, c.args...)
 			require.NoError(t, err)
@@ -71,9 +69,9 @@ func TestSQLitePlans(t *testing.T) {
 			}))
 			text := strings.Join(plan, "\n")
 			require.Contains(t, text, c.index, c.query)
-			subqueries := strings.NewReplacer("SCAN pending", "", "SCAN retry_wait", "")
+			subqueries := strings.NewReplacer("SCAN pending", "", "SCAN retry_wait", "", "SCAN held", "")
 			require.NotContains(t, subqueries.Replace(text), "SCAN", c.query)
-			require.Equal(t, c.sorts, strings.Contains(text, "TEMP B-TREE"), text)
+			require.NotContains(t, text, "TEMP B-TREE", "rows that are sorted are all read")
 		}
 	})
 }

@@ -108,7 +108,7 @@ func New(c Config) *Service {
 	s.recorder = newRecorder(s)
 	s.breakers.storeCounts = s.recorder.storeCounts
 	s.follower = &follower{store: s.store, subs: s.subs, clock: s.clock, log: s.log, claimer: s.claimer,
-		breakers: s.breakers, work: newFollowWork()}
+		breakers: s.breakers, work: newFollowWork(), slow: newFollowWork()}
 	return s
 }
 
