@@ -89,6 +89,29 @@ func TestClaimsByTurns(t *testing.T) {
 	})
 }
 
+// What waits in the table is claimed when the attempts in memory have ended, and not only when their outcomes are
+// stored, which wait for each other.
+func TestClaimsBeforeOutcomesAreStored(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := idle(t, store, 1000)
+		sub := w.subscription()
+		w.wait(t, w.env, sub, windowFactor*10+5)
+		w.claimer.claimDue(t.Context())
+		require.Equal(t, windowFactor*10, w.places(t, sub))
+		for len(w.dispatcher.queues[sub].waiting) > 0 {
+			require.False(t, w.backlog.hasReady())
+			w.dispatcher.mu.Lock()
+			j := w.dispatcher.start(w.dispatcher.queues[sub], false)
+			w.dispatcher.mu.Unlock()
+			w.dispatcher.next(j)
+		}
+		require.True(t, w.backlog.hasReady())
+		w.claimer.claimDue(t.Context())
+		require.Len(t, w.dispatcher.queues[sub].waiting, 5)
+	})
+}
+
 // endUnsent ends a waiting job as if it had been sent.
 func (w *world) endUnsent(t *testing.T, j *job) {
 	t.Helper()

@@ -26,7 +26,9 @@ type dispatcher struct {
 	// capacity is the maximum number of deliveries in memory.
 	capacity int
 	run      func(*job)
-	clock    clock.Clock
+	// drained is called when nothing of a subscription waits in memory any more. It must not use the dispatcher.
+	drained func(subscriptionID string)
+	clock   clock.Clock
 
 	mu           sync.Mutex
 	queues       map[string]*queue
@@ -54,7 +56,7 @@ type dispatcher struct {
 
 func newDispatcher(l limits, clk clock.Clock, run func(*job)) *dispatcher {
 	d := &dispatcher{limits: l, capacity: max(minCapacity, windowFactor*l.all), run: run, clock: clk,
-		queues: map[string]*queue{}, environments: map[id.Environment]*environment{}, held: heldJobs{},
+		drained: func(string) {}, queues: map[string]*queue{}, environments: map[id.Environment]*environment{}, held: heldJobs{},
 		hosts: map[string]*host{}, lapsed: map[*job]struct{}{}, renew: jobs.NewWake()}
 	d.workers = workers{d: d, handover: make(chan *job, maxIdle)}
 	d.memory = bodyMemory{d: d, large: map[string]*largeBody{}}
@@ -234,6 +236,9 @@ func (d *dispatcher) next(ended *job) *job {
 	default:
 		q.pace.ended(d.clock.Now())
 		d.forgetBody(ended)
+	}
+	if q.empty() {
+		d.drained(q.subscriptionID)
 	}
 	if !d.forget(q) {
 		d.offer(q)

@@ -98,6 +98,7 @@ func New(c Config) *Service {
 	s.claimer = &claimer{store: s.store, dispatcher: s.dispatcher, backlog: s.backlog, breakers: s.breakers,
 		clock: s.clock, log: s.log, contents: s.contents, wake: jobs.NewWake(),
 		claims: jobs.NewClaims(c.Options.Node), lease: c.Options.Lease, isUncertain: c.IsUncertain}
+	s.dispatcher.drained = s.claimer.freed // not only when the outcomes are stored, which wait for each other
 	if c.IsUncertain == nil {
 		s.claimer.isUncertain = func() bool { return false }
 	}
