@@ -89,7 +89,7 @@ func TestClaimsByTurns(t *testing.T) {
 	})
 }
 
-// What waits in the table is claimed when the attempts in memory have ended, and not only when their outcomes are
+// Deliveries in the table are claimed when the attempts in memory have ended, and not only when their outcomes are
 // stored, which wait for each other.
 func TestClaimsBeforeOutcomesAreStored(t *testing.T) {
 	t.Parallel()
