@@ -142,6 +142,10 @@ func Open(ctx context.Context, databaseURL, dataDir string) (*DB, error) {
 // cache in every fourth commit (see ADR 43).
 const writeCache = "cache_size(-16384)"
 
+// readCache is 2 MiB for each of a dozen connections: queries by key find the pages that they need in the system's cache
+// as well, and with millions of rows every connection fills its own.
+const readCache = "cache_size(-2048)"
+
 func openSQLite(ctx context.Context, dir string) (*DB, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the data folder: %w", err)
@@ -174,7 +178,7 @@ func openSQLite(ctx context.Context, dir string) (*DB, error) {
 		handle **sql.DB
 		limit  int
 	}{{&d.read, 4}, {&d.lists, places(SQLite)}, {&d.reserved, 4}} {
-		if *pool.handle, err = sql.Open("sqlite", dsn("cache_size(-4096)", "query_only(1)")); err != nil {
+		if *pool.handle, err = sql.Open("sqlite", dsn(readCache, "query_only(1)")); err != nil {
 			return nil, errors.Join(fmt.Errorf("open the database: %w", err), d.Close())
 		}
 		(*pool.handle).SetMaxOpenConns(pool.limit)
