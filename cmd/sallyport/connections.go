@@ -35,6 +35,9 @@ type connectionRow struct {
 		HasSecret  bool    `json:"has_secret"`
 		SecretHint *string `json:"secret_hint"`
 		Scheme     *string `json:"scheme"`
+		Duplicates struct {
+			Summary string `json:"summary"`
+		} `json:"duplicates"`
 	} `json:"webhook"`
 	CreatedAt time.Time `json:"created_at"`
 }
@@ -109,7 +112,8 @@ func (f apiFlags) connection(e *env, body json.RawMessage) error {
 	return e.printFields([][2]string{
 		{"Connection", r.ProviderConfigKey + "/" + r.ConnectionID}, {"Provider", r.Provider}, {"UUID", r.UUID},
 		{"Status", r.Status}, {"Status reason", value(r.StatusReason)}, {"Webhook URL", r.WebhookURL},
-		{"Webhook alias", value(r.WebhookAlias)}, {"Webhook secret", r.secret()}, {"Created", clock.Wire(r.CreatedAt)},
+		{"Webhook alias", value(r.WebhookAlias)}, {"Webhook secret", r.secret()},
+		{"Duplicates", r.Webhook.Duplicates.Summary}, {"Created", clock.Wire(r.CreatedAt)},
 	})
 }
 

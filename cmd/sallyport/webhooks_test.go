@@ -201,7 +201,7 @@ func TestWebhooksVerifyDuplicates(t *testing.T) {
 			webhook  map[string]any
 			want     string
 		}{
-			{"generic-hmac", map[string]any{}, "none: the same body within 1h0m0s is a duplicate"},
+			{"generic-hmac", map[string]any{}, "none, and bodies are not compared"},
 			{"generic-hmac", map[string]any{"dedupe_window_seconds": 90}, "none: the same body within 1m30s is a duplicate"},
 			{"generic-hmac", map[string]any{"dedupe_window_seconds": 0}, "none, and bodies are not compared"},
 			{"dropbox", map[string]any{}, "none, and bodies are not compared"},

@@ -130,8 +130,9 @@ func (p *parts) build() (*process, error) {
 		}})
 	conns, err := connections.New(connections.Config{DB: p.db, Clock: p.clock, Box: p.box, Providers: p.providers,
 		Environments: ids.Team, Keyring: verification.NewKeyring(verification.NewKeyFetcher(p.client)), Logger: p.log,
-		OnDelete: []connections.DeleteHook{rejectionLog.Forget},
-		OnChange: []connections.ChangeHook{own.ConnectionChanged}})
+		DedupeWindow: p.cfg.WebhookDedupeWindow,
+		OnDelete:     []connections.DeleteHook{rejectionLog.Forget},
+		OnChange:     []connections.ChangeHook{own.ConnectionChanged}})
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,8 @@
 package e2e_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/id"
 )
 
@@ -89,7 +92,7 @@ func TestSimultaneousDuplicatesAreOneEvent(t *testing.T) {
 		w.subscribe(sink.url)
 		w.connectGitHub("by-id")
 		w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "by-body",
-			"webhook_secret": "a shared secret"})
+			"webhook_secret": "a shared secret", "webhook": object{"dedupe_window_seconds": 3600}})
 		for i, c := range []struct {
 			segment string
 			m       message
@@ -116,27 +119,39 @@ func TestSimultaneousDuplicatesAreOneEvent(t *testing.T) {
 	})
 }
 
-// Where a provider sends no id, equal bodies are duplicates for a while and events of their own after it; no key
-// belongs to two events.
+// Where a provider sends no id, equal bodies are duplicates for as long as the connection says, or where the definition
+// says that the bodies are unique, and events of their own after it; no key belongs to two events.
 func TestBodyWindow(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
+		const secret = "a shared secret"
+		calendly := func(body string) message {
+			at := fmt.Sprint(w.clk.Now().Unix())
+			return message{http.Header{"Content-Type": {"application/json"}, "Calendly-Webhook-Signature": {"t=" + at + ",v1=" +
+				hexHMAC(secret, at+"."+body)}}, []byte(body)}
+		}
+		plain := func(body string) message { return generic(secret, "text/plain", body) }
 		for _, c := range []struct {
-			name   string
-			window any
-			length time.Duration
-		}{{"default", nil, time.Hour}, {"short", 10, 10 * time.Second}} {
+			name, provider string
+			window         any
+			length         time.Duration
+			message        func(body string) message
+		}{
+			{"stated", "calendly", nil, time.Hour, calendly}, {"shorter", "calendly", 10, 10 * time.Second, calendly},
+			{"asked", "generic-hmac", 10, 10 * time.Second, plain},
+		} {
 			w.run(c.name, func(w *world) {
-				w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": c.name, "webhook_secret": "a shared secret",
+				made := w.connect(w.dev(), object{"provider": c.provider, "connection_id": c.name, "webhook_secret": secret,
 					"webhook": object{"dedupe_window_seconds": c.window}})
-				m := generic("a shared secret", "text/plain", "same")
-				first := w.fresh(c.name, m)
+				require.InDelta(w.t, c.length.Seconds(), made.Webhook.Duplicates.SameBodySeconds, 0)
+				require.Contains(w.t, made.Webhook.Duplicates.Summary, "makes a duplicate")
+				first := w.fresh(c.name, c.message("same"))
 				w.clk.Advance(c.length - time.Millisecond)
-				w.expectDuplicate(c.name, m, first)
-				w.fresh(c.name, generic("a shared secret", "text/plain", "other"))
+				w.expectDuplicate(c.name, c.message("same"), first)
+				w.fresh(c.name, c.message("other"))
 				w.clk.Advance(time.Millisecond)
-				second := w.fresh(c.name, m)
-				w.expectDuplicate(c.name, m, second)
+				second := w.fresh(c.name, c.message("same"))
+				w.expectDuplicate(c.name, c.message("same"), second)
 
 				one, two := w.event(first), w.event(second)
 				require.Equal(w.t, "body_hash", one.IdempotencySource)
@@ -145,13 +160,95 @@ func TestBodyWindow(t *testing.T) {
 				require.Equal(w.t, strings.TrimSuffix(one.IdempotencyKey, first), strings.TrimSuffix(two.IdempotencyKey, second))
 			})
 		}
-		w.run("off", func(w *world) {
-			w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "off", "webhook_secret": "a shared secret",
-				"webhook": object{"dedupe_window_seconds": 0}})
-			for range 3 {
-				w.fresh("off", generic("a shared secret", "text/plain", "same"))
+	})
+}
+
+// Two events with one body are two events where neither the definition nor the connection says anything else: the
+// gateway loses neither. The connection says so when it is made.
+func TestEqualBodiesAreTwoEvents(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		const secret = "a shared secret"
+		for _, c := range []struct {
+			name, provider string
+			window         any
+		}{{"hmac", "generic-hmac", nil}, {"off", "generic-hmac", 0}, {"asana", "asana", nil}, {"off-unique", "zoom", 0}} {
+			made := w.connect(w.dev(), object{"provider": c.provider, "connection_id": c.name, "webhook_secret": secret,
+				"webhook": object{"dedupe_window_seconds": c.window}})
+			require.Zero(w.t, made.Webhook.Duplicates.SameBodySeconds)
+			require.Equal(w.t, "No id is known: each webhook is a new event, also with an equal body.",
+				made.Webhook.Duplicates.Summary)
+		}
+		sink := newReceiver(w.t, status(200))
+		w.subscribe(sink.url)
+		for range 2 {
+			for _, name := range []string{"hmac", "off"} {
+				w.awaitEvent(w.fresh(name, generic(secret, "text/plain", "same")), "forwarded")
 			}
-		})
+			body := `{"events":[{"action":"changed","resource":{"gid":"1","resource_type":"task"}}]}`
+			w.awaitEvent(w.fresh("asana", message{http.Header{"X-Hook-Signature": {hexHMAC(secret, body)}}, []byte(body)}),
+				"forwarded")
+		}
+		require.Len(w.t, sink.all(), 6)
+	})
+}
+
+// Mailgun signs a token and not the body. A token counts once: who replays a signature with another body makes a
+// duplicate, and takes from the event whose id they write nothing.
+func TestMailgunTokenCountsOnce(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		const key = "key-of-an-account-at-mailgun"
+		made := w.connect(w.dev(), object{"provider": "mailgun", "connection_id": "mail", "webhook_secret": key})
+		require.Equal(w.t, []string{"json:/signature/token", "form:token"}, made.Webhook.Duplicates.SingleUse)
+		signed := func(at time.Time, token, eventID string) message {
+			seconds := fmt.Sprint(at.Unix())
+			body, err := json.Marshal(object{
+				"signature":  object{"timestamp": seconds, "token": token, "signature": hexHMAC(key, seconds+token)},
+				"event-data": object{"event": "opened", "id": eventID}})
+			require.NoError(w.t, err)
+			return message{http.Header{"Content-Type": {"application/json"}}, body}
+		}
+		began := w.clk.Now().Truncate(time.Second)
+		send := func(token, eventID string) message { return signed(began, token, eventID) }
+
+		first := w.fresh("mail", send("token-1", "event-1"))
+		w.expectDuplicate("mail", send("token-1", "event-1"), first)
+		w.expectDuplicate("mail", send("token-1", "event-2"), first)
+		second := w.fresh("mail", send("token-2", "event-2"))
+		// Mailgun sends the first again, with another token, which counts as used then.
+		w.expectDuplicate("mail", send("token-3", "event-1"), first)
+		w.expectDuplicate("mail", send("token-3", "event-4"), first)
+		w.fresh("mail", send("token-4", "event-4"))
+		require.Len(w.t, w.events("&duplicate=false"), 3)
+		for _, e := range w.events("&duplicate=true") {
+			require.Equal(w.t, first, *e.DuplicateOf)
+		}
+		require.Nil(w.t, w.event(second).DuplicateOf)
+
+		const many = 20
+		receipts := make([]receipt, many)
+		var all sync.WaitGroup
+		for n := range many {
+			all.Go(func() { receipts[n] = w.deliver("mail", send("token-5", fmt.Sprint("forged-", n))) })
+		}
+		all.Wait()
+		fresh := 0
+		for n, r := range receipts {
+			require.Equal(w.t, receipts[0].EventUUID, r.EventUUID)
+			if !r.Duplicate {
+				fresh++
+				continue
+			}
+			w.fresh("mail", send(fmt.Sprint("genuine-", n), fmt.Sprint("forged-", n)))
+		}
+		require.Equal(w.t, 1, fresh)
+
+		w.clk.Advance(24*time.Hour - time.Second)
+		w.expectDuplicate("mail", send("token-1", "event-9"), first)
+		w.clk.Advance(time.Second)
+		w.post("mail", send("token-1", "event-9")).refused(w, http.StatusUnauthorized, apperr.CodeSignatureInvalid)
+		w.fresh("mail", signed(w.clk.Now(), "token-9", "event-9"))
 	})
 }
 
@@ -238,7 +335,7 @@ func TestUnsignedTypeMakesNoNewEvent(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "g", "webhook_secret": githubSecret,
-			"webhook": object{"params": object{"event_type_header": "X-Event-Type"}}})
+			"webhook": object{"params": object{"event_type_header": "X-Event-Type"}, "dedupe_window_seconds": 60}})
 		m := generic(githubSecret, "application/json", `{"n":1}`).with("X-Event-Type", "order.paid")
 		original := w.fresh(conn.pathToken(), m)
 		replayed := w.deliver(conn.pathToken(), m.with("X-Event-Type", "order.refunded"))

@@ -199,3 +199,22 @@ func TestWebhookSettings(t *testing.T) {
 		}
 	})
 }
+
+// Meta gets its challenge back only with the connection's verify token. Another one is forbidden, and the record of
+// rejections shows why.
+func TestMetaVerifyToken(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		const token = "a-made-up-text"
+		c := w.connect(w.dev(), object{"provider": "meta", "connection_id": "page", "webhook_secret": "an app secret of Meta",
+			"webhook": object{"params": object{"verify_token": token}}})
+		ask := func(token string) response {
+			return w.call(anonymous, http.MethodGet, "/webhook/"+c.pathToken()+
+				"?hub.mode=subscribe&hub.challenge=1158201444&hub.verify_token="+token, nil)
+		}
+		require.Equal(w.t, "1158201444", string(ask(token).want(w, http.StatusOK).body))
+		ask("another-text").refused(w, http.StatusForbidden, apperr.CodeHandshakeRefused)
+		require.Equal(w.t, "handshake_refused", w.rejections(w.dev(), "connection_id=page", 1)[0].Reason)
+		require.NotContains(w.t, w.snapshot().String(), "another-text")
+	})
+}

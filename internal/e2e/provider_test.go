@@ -123,6 +123,14 @@ type connection struct {
 	WebhookAlias *string `json:"webhook_alias"`
 	WebhookURL   string  `json:"webhook_url"`
 	Status       string  `json:"status"`
+	Webhook      struct {
+		Duplicates struct {
+			Summary         string   `json:"summary"`
+			SingleUse       []string `json:"single_use"`
+			SameBodySeconds int64    `json:"same_body_seconds"`
+			SuspectSeconds  int64    `json:"suspect_seconds"`
+		} `json:"duplicates"`
+	} `json:"webhook"`
 }
 
 // pathToken is the last segment of the connection's URL.

@@ -47,6 +47,7 @@ const (
 	CodeEnrolmentConflict    Code = "enrolment_conflict"
 	CodeSignatureMissing     Code = "signature_missing"
 	CodeSignatureInvalid     Code = "signature_invalid"
+	CodeHandshakeRefused     Code = "handshake_refused"
 	CodeRateLimited          Code = "rate_limited"
 	CodeTooManyStreams       Code = "too_many_streams"
 	CodeDeliveryInFlight     Code = "delivery_in_flight"
@@ -141,6 +142,8 @@ func Codes() []Info {
 			"The webhook carries no signature, although its provider signs webhooks."},
 		{CodeSignatureInvalid, http.StatusUnauthorized,
 			"Verification of the webhook's signature, or of the timestamp it covers, failed."},
+		{CodeHandshakeRefused, http.StatusForbidden,
+			"The provider's handshake contains another verify token than the connection."},
 		{CodeRateLimited, http.StatusTooManyRequests, "Too many requests; retry after the time in `Retry-After`."},
 		{CodeTooManyStreams, http.StatusTooManyRequests,
 			"The environment has reached its limit of open streams; retry after the time in `Retry-After`."},

@@ -58,7 +58,7 @@ type Config struct {
 
 	WebhookMaxBodyBytes      int64         `name:"webhook-max-body-bytes" type:"setting" default:"26214400" placeholder:"N" help:"Largest body of any inbound webhook in bytes, up to 26214400. A connection may set a lower limit (10485760 by default). Larger bodies get a 413."`
 	WebhookMemoryBudgetBytes int64         `name:"webhook-memory-budget-bytes" type:"setting" default:"67108864" placeholder:"N" help:"Total bytes of inbound bodies over 4 KiB in memory, at least 1048576. One sender may use half. Senders over the limit get a 503."`
-	WebhookDedupeWindow      time.Duration `name:"webhook-dedupe-window" type:"setting" default:"1h" help:"Time for which an equal body counts as a duplicate if the provider sends no id, up to 720h. 0: off."`
+	WebhookDedupeWindow      time.Duration `name:"webhook-dedupe-window" type:"setting" default:"1h" help:"Time for which bodies are compared if the connection does not set it, up to 720h: an equal body is a duplicate if the provider sends no id and its bodies are unique, and suspect if its id is not signed. 0: off."`
 
 	WebhookPayloadRetentionDays int `name:"webhook-payload-retention-days" type:"setting" default:"30" placeholder:"N" help:"Days to keep headers and bodies of events, 1 to 365, unless their environment sets it. At most the days for events."`
 	WebhookEventRetentionDays   int `name:"webhook-event-retention-days" type:"setting" default:"90" placeholder:"N" help:"Days to keep events with their deliveries, attempts and keys, 1 to 3650, unless their environment sets it."`

@@ -101,7 +101,7 @@ type Connection struct {
 type WebhookConfig struct {
 	// Params are the values of the provider definition's parameters that the connection sets. They hold no secrets.
 	Params map[string]string `json:"params"`
-	// DedupeWindowSeconds is how long a body-hash key lives; nil for the service's window, 0 for no such keys.
+	// DedupeWindowSeconds is how long bodies are compared, 0 for never; nil for BodyWindows' default.
 	DedupeWindowSeconds *int64 `json:"dedupe_window_seconds"`
 	// RedeliverOnDuplicate restarts the dead deliveries of an event when the provider resends it.
 	RedeliverOnDuplicate bool `json:"redeliver_on_duplicate"`

@@ -35,10 +35,12 @@ type Config struct {
 	Providers    Providers
 	Environments Environments
 	// Keyring holds the keys that providers publish; nil refuses webhooks that need them.
-	Keyring  *verification.Keyring
-	Logger   *slog.Logger
-	OnDelete []DeleteHook
-	OnChange []ChangeHook
+	Keyring *verification.Keyring
+	Logger  *slog.Logger
+	// DedupeWindow is how long bodies are compared where the connection sets nothing.
+	DedupeWindow time.Duration
+	OnDelete     []DeleteHook
+	OnChange     []ChangeHook
 }
 
 // DeleteHook is called in the transaction that deletes a connection. An error undoes the transaction.
@@ -58,8 +60,9 @@ type Service struct {
 	secrets      secretStore
 	enrolments   enrolmentStore
 
-	loader loader
-	named  named
+	loader       loader
+	dedupeWindow time.Duration
+	named        named
 	// inbound holds the snapshots by the UUID of the connection.
 	inbound    cache.Cache[string, variants]
 	refreshing sync.Mutex
@@ -82,7 +85,7 @@ func New(cfg Config) (*Service, error) {
 		enrolments: enrolmentStore{cfg.Box}, inbound: cache.Cache[string, variants]{Max: maxCached}, seen: -1,
 		loader: loader{read: cfg.DB.Reserved(), paths: cfg.DB.Read(), providers: cfg.Providers, secrets: secrets,
 			keyring: cfg.Keyring, log: cfg.Logger, refusing: refusing},
-		onDelete: cfg.OnDelete, onChange: cfg.OnChange,
+		dedupeWindow: cfg.DedupeWindow, onDelete: cfg.OnDelete, onChange: cfg.OnChange,
 	}, nil
 }
 

@@ -84,6 +84,20 @@ func (s *ProofSummary) SignedText(quote func(string) string) string {
 	})
 }
 
+// singleUses returns the places of values that are used once.
+func (s *ProofSummary) singleUses() []string {
+	var list []string
+	if s.SingleUse != "" {
+		list = append(list, s.SingleUse)
+	}
+	for _, group := range [][]ProofSummary{s.AnyOf, s.AllOf} {
+		for i := range group {
+			list = append(list, group[i].singleUses()...)
+		}
+	}
+	return list
+}
+
 // AgeText describes the maximum age of a webhook.
 func (s *ProofSummary) AgeText(quote func(string) string) string {
 	return s.each(func(p *ProofSummary) string {
@@ -113,8 +127,14 @@ func (w *WebhooksSummary) TypeText(quote func(string) string) string {
 // IDText describes the source of the id, and whether it is signed.
 func (w *WebhooksSummary) IDText(quote func(string) string) string {
 	text := w.derivation(w.IDs, func(b *BatchSummary) []SourceSummary { return b.IDs }, quote)
-	if w.BodyRepeats {
-		text += "; bodies may recur"
+	if list := w.Proof.singleUses(); len(list) > 0 {
+		for i := range list {
+			list[i] = quote(show(list[i]))
+		}
+		text += "; used once: " + strings.Join(list, " or ")
+	}
+	if w.BodiesUnique {
+		text += "; bodies are unique"
 	}
 	return text
 }

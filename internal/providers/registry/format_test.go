@@ -64,7 +64,7 @@ const everything = minimal + `webhooks:
     type: ["{header:x-event}.{json:/action}"]
     id: ["json:/id + json:/at"]
     type_separators: "/"
-    body_repeats: true
+    bodies_unique: true
     occurred_at: {from: "json:/at", format: unix_ms}
     batch: {when: [{from: "header:x-batch", present: true}], items: ["/value/*"], type: ["{json:/object}.{item:/type}"], id: ["item:/id"]}
     map: {a/b: a.b}

@@ -50,3 +50,30 @@ func TestGiteaEvents(t *testing.T) {
 		"application/x-www-form-urlencoded")
 	requireReason(t, v, form, verification.ReasonSignatureMismatch)
 }
+
+// Forgejo's headers alone prove and describe its webhooks as Gitea's do, also with all the names that Forgejo sends by
+// default. Neither name lets a wrong signature under the other one do harm.
+func TestForgejo(t *testing.T) {
+	t.Parallel()
+	const body = `{"action":"opened","issue":{"id":1}}`
+	signature := hmacHex("the secret", body)
+	r := deliver(time.Unix(1772600767, 0), body, "X-Forgejo-Signature", signature, "X-Forgejo-Event", "issues",
+		"X-Forgejo-Event-Type", "issues", "X-Forgejo-Delivery", "d")
+	vector{
+		slug: "gitea", secret: "the secret", request: r, at: "header:X-Forgejo-Signature", text: signature, encoding: "hex",
+		signed: []string{"body"}, outside: []string{"header:X-Forgejo-Event", "header:X-Forgejo-Delivery"},
+	}.check(t)
+	v := connect(t, "gitea", nil, "the secret")
+	require.Equal(t, verification.Event{Type: "issues.opened", ID: "d", IDSource: "header:x-forgejo-delivery"}, v.Describe(r))
+	require.Equal(t, "push", v.Describe(deliver(time.Time{}, `{"ref":"refs/heads/main"}`, "X-Forgejo-Event", "push")).Type)
+	for _, name := range []string{"Gitea", "Gogs", "GitHub"} {
+		r.Header.Set("X-"+name+"-Event", "issues")
+		r.Header.Set("X-"+name+"-Delivery", "d")
+	}
+	r.Header.Set("X-Gitea-Signature", signature)
+	requireProved(t, v, r, "hmac", "0")
+	require.Equal(t, verification.Event{Type: "issues.opened", ID: "d", IDSource: "header:x-gitea-delivery"}, v.Describe(r))
+	r.Header.Set("X-Gitea-Signature", hmacHex("another secret", body))
+	r.Header.Set("X-Forgejo-Signature", hmacHex("another secret", body))
+	requireReason(t, v, r, verification.ReasonSignatureMismatch)
+}

@@ -29,12 +29,14 @@ func TestMailgunVector(t *testing.T) {
 		at: "json:/signature/signature", text: mailgunSignature, encoding: "hex",
 		signed:  []string{"json:/signature/timestamp", "json:/signature/token"},
 		outside: []string{"json:/event-data/event", "json:/event-data/id"}, timestamp: "json:/signature/timestamp",
+		maxAge: 24 * time.Hour, maxSkew: 5 * time.Minute,
 	}.check(t)
 	vector{
 		slug: "mailgun", secret: mailgunKey, request: deliver(at, mailgunRoute, "Content-Type",
 			"application/x-www-form-urlencoded"),
 		at: "form:signature", text: mailgunSignature, encoding: "hex",
 		signed: []string{"form:timestamp", "form:token"}, outside: []string{"form:event"}, timestamp: "form:timestamp",
+		maxAge: 24 * time.Hour, maxSkew: 5 * time.Minute,
 	}.check(t)
 }
 
@@ -66,4 +68,19 @@ func TestMailgunEvents(t *testing.T) {
 		ID: "DACSsAdVSeGpLid7TN03WA", OccurredAt: time.Unix(1529006854, 0).UTC()})
 	requireDescribed(t, v, deliver(time.Time{}, mailgunRoute), verification.Event{Type: "unknown"})
 	require.Empty(t, v.RedactHeaders())
+}
+
+// The token, which the signature covers, is reported as the value that counts once, for as long as its signature is
+// accepted: in events and in routed messages.
+func TestMailgunToken(t *testing.T) {
+	t.Parallel()
+	v := connect(t, "mailgun", nil, mailgunKey)
+	signed := time.Unix(1403645220, 0)
+	for _, body := range []string{mailgunEvent, mailgunRoute} {
+		result, refusal := v.Verify(t.Context(), deliver(signed.Add(time.Hour), body))
+		require.Nil(t, refusal)
+		require.Equal(t, "5egbgr1vjgqxtrnp65xfznchgdccwh5d6i09vijqi3whgowmn6", result.SingleUse)
+		require.Equal(t, signed.Add(24*time.Hour), result.SingleUseUntil)
+		requireReason(t, v, deliver(signed.Add(24*time.Hour+time.Second), body), verification.ReasonTimestampOutOfRange)
+	}
 }

@@ -81,9 +81,14 @@ func TestMetaSubscription(t *testing.T) {
 		verification.ReasonHandshakeMalformed)
 	for _, query := range []string{
 		"hub.mode=subscribe&hub.challenge=1&hub.verify_token=another-text", "hub.mode=subscribe&hub.challenge=1",
+		"hub.mode=subscribe&hub.challenge=1&hub.verify_token=a-made-up-tex",
+		"hub.mode=subscribe&hub.challenge=1&hub.verify_token=a-made-up-text&hub.verify_token=a-made-up-text",
+	} {
+		requireHandshakeRefused(t, v, get(query), verification.ReasonHandshakeRefused)
+	}
+	for _, query := range []string{
 		"hub.mode=unsubscribe&hub.challenge=1&hub.verify_token=a-made-up-text",
 		"hub.challenge=1&hub.verify_token=a-made-up-text",
-		"hub.mode=subscribe&hub.challenge=1&hub.verify_token=a-made-up-text&hub.verify_token=a-made-up-text",
 	} {
 		requireNoHandshake(t, v, get(query))
 	}

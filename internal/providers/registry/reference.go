@@ -17,8 +17,9 @@ The table uses the terms of [the format](../../internal/providers/verification/R
 - **Signed** is the part that the signature covers. If it does not cover the body, anyone with one webhook can send any body.
 - **Age limit** is the maximum age of a webhook, by its timestamp. Without a limit, only the id prevents the replay of an old webhook.
 - **Type** and **Id** are the sources of an event's type and id. Anyone who replays a webhook can change the parts that are not signed.
-  Without an id, the same type and body within the connection's window, by default an hour, is a duplicate. If bodies may recur,
-  each webhook is a new event.
+  Without an id each webhook is a new event, unless the provider's bodies are unique: then the same type and body within an hour is a
+  duplicate. The connection's ` + "`dedupe_window_seconds`" + ` sets the time, for any provider. A value that is *used once* makes a webhook a
+  duplicate of the one that used it first.
 - **Handshakes** are the provider's checks of the URL: ` + "`echo`" + ` returns a value, ` + "`hmac`" + ` signs one, ` + "`secret`" + ` contains the
   webhook secret, ` + "`fixed`" + ` is always the same. A signed handshake gets a response only if its signature is valid.
 - **Grade** ` + "`vector`" + `: a test verifies a webhook that the provider published, or that its own SDK signed or accepted.

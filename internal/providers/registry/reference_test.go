@@ -38,7 +38,7 @@ func TestSummary(t *testing.T) {
 		"json:/value/*/token) or header:x-jwt or json:/Signature or header:authorization", w.Proof.PlacesText(unquoted))
 	require.Equal(t, "each of /value/*: {json:/object}.{item:/type} (not signed); else {header:x-event}.{json:/action} "+
 		"(not signed)", w.TypeText(unquoted))
-	require.Equal(t, "each of /value/*: item:/id (not signed); else json:/id + json:/at (not signed); bodies may recur",
+	require.Equal(t, "each of /value/*: item:/id (not signed); else json:/id + json:/at (not signed); bodies are unique",
 		w.IDText(unquoted))
 	require.Equal(t, "GET echo; POST secret", w.HandshakeText())
 	require.True(t, w.Control)

@@ -43,8 +43,8 @@ type WebhooksSummary struct {
 	Handshakes []HandshakeSummary `json:"handshakes"`
 	// Control reports that some webhooks are acknowledged and stored but not forwarded.
 	Control bool `json:"control"`
-	// BodyRepeats reports that two events may have the same body, so that without an id each webhook is a new event.
-	BodyRepeats bool `json:"body_repeats"`
+	// BodiesUnique reports that no two events have the same body, so that without an id an equal body makes a duplicate.
+	BodiesUnique bool `json:"bodies_unique"`
 }
 
 // ParamSummary is a value that a connection may set.
@@ -70,6 +70,8 @@ type ProofSummary struct {
 	// BodyHash is the place of the hash that is signed instead of the body.
 	BodyHash     string `json:"body_hash,omitempty"`
 	BodyUnsigned bool   `json:"body_unsigned,omitempty"`
+	// SingleUse is the place of a value that makes a webhook a duplicate if it was used before.
+	SingleUse string `json:"single_use,omitempty"`
 	// MaxAgeS is the maximum age of a webhook in seconds; empty for no limit.
 	MaxAgeS string `json:"max_age_s,omitempty"`
 	// Timestamp is the place of the time of signing; empty if there is none.
@@ -132,7 +134,7 @@ func (p *Provider) summarize(d *verification.Declaration) *WebhooksSummary {
 	w := &WebhooksSummary{
 		Setup: strings.TrimSpace(d.Setup), Params: []ParamSummary{}, Proof: summarizeProof(d.Params, &d.Proof),
 		Types: sources(outline.Types), IDs: sources(outline.IDs), Handshakes: []HandshakeSummary{},
-		Control: len(d.Control) > 0, BodyRepeats: d.Event.BodyRepeats,
+		Control: len(d.Control) > 0, BodiesUnique: d.Event.BodiesUnique,
 	}
 	for _, p := range d.Params {
 		w.Params = append(w.Params, ParamSummary{
@@ -166,7 +168,7 @@ func summarizeProof(params []verification.Param, d *verification.Proof) ProofSum
 	for i := range d.AllOf {
 		s.AllOf = append(s.AllOf, summarizeProof(params, &d.AllOf[i]))
 	}
-	s.Scheme, s.BodyUnsigned = d.Scheme, d.BodyUnsigned
+	s.Scheme, s.BodyUnsigned, s.SingleUse = d.Scheme, d.BodyUnsigned, d.SingleUse
 	s.Algorithms, s.Signed = choices(params, d.Algorithm), choices(params, d.Signed)
 	for _, source := range d.Signature {
 		s.Signatures = append(s.Signatures, source.From)

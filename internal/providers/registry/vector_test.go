@@ -102,6 +102,7 @@ func requireProved(t *testing.T, v *verification.Verifier, r *verification.Reque
 	require.Nil(t, v.Precheck(r.Header), "what Verify accepts must pass Precheck")
 	result, refusal := v.Verify(t.Context(), r)
 	require.Nil(t, refusal)
+	result.SingleUse, result.SingleUseUntil = "", time.Time{}
 	require.Equal(t, verification.Result{Scheme: scheme, KeyID: keyID, Verified: true}, result)
 }
 

@@ -130,6 +130,18 @@ func TestCompileRefuses(t *testing.T) {
 		"age of a year": {func(d *verification.Declaration) {
 			d.Timestamp.MaxAgeS = "31536000"
 		}, []string{"timestamp.max_age_s format"}},
+		"single use under a signed body": {func(d *verification.Declaration) {
+			d.SingleUse = "json:/token"
+		}, []string{"single_use coherent"}},
+		"single use of a header": {func(d *verification.Declaration) {
+			d.SingleUse = "header:x-token"
+		}, []string{"single_use format"}},
+		"single use without limits": {func(d *verification.Declaration) {
+			d.Signed, d.BodyUnsigned, d.SingleUse, d.Timestamp.MaxAgeS = "{id}.{ts}.{json:/token}", true, "json:/token", ""
+		}, []string{"single_use coherent"}},
+		"single use outside the signature": {func(d *verification.Declaration) {
+			d.Signed, d.BodyUnsigned, d.SingleUse = "{id}.{ts}", true, "json:/token"
+		}, []string{"single_use coherent"}},
 		"no form field": {func(d *verification.Declaration) {
 			d.Body = &verification.BodyRule{}
 		}, []string{"body.form_field format"}},

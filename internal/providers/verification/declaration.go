@@ -88,6 +88,11 @@ type Proof struct {
 	BodyUnsigned bool `yaml:"body_unsigned"`
 	// Timestamp defines when a webhook was signed and how old it may be; nil if the provider sends no timestamp.
 	Timestamp *TimestampRule `yaml:"timestamp"`
+	// SingleUse is the source of a value under the signature that the provider uses only once, json:<pointer> or
+	// form:<name>; empty if there is none. A webhook with a value that was used before is a duplicate of the first,
+	// regardless of its id. It is for proofs that do not cover the body. It needs a signed timestamp with max_age_s and
+	// max_skew_s: a value must be remembered as long as its signature is accepted.
+	SingleUse string `yaml:"single_use"`
 	// BodyHash is set if the signature covers a hash of the body; nil if it covers the body itself, or not at all.
 	BodyHash *BodyHash `yaml:"body_hash"`
 	// JWT defines the requirements for the token of the scheme jwt.

@@ -25,9 +25,10 @@ type EventRules struct {
 	// TypeSeparators are characters that the provider puts between the words of its types, such as "/". Each becomes a dot
 	// in types that Map does not rename, and nothing at their ends.
 	TypeSeparators string `yaml:"type_separators"`
-	// BodyRepeats states that two events may have the same body, so that without an id a duplicate cannot be distinguished
-	// from another event.
-	BodyRepeats bool `yaml:"body_repeats"`
+	// BodiesUnique states that the provider sends no two events with the same body, because each body contains an id or a
+	// precise time of its event. A webhook without an id is then a duplicate of an earlier one with the same body.
+	// Without it each webhook without an id is a new event: losing an event is worse than delivering one twice.
+	BodiesUnique bool `yaml:"bodies_unique"`
 	// Redact lists json:<pointer>, also with *, and form:<name> of values that must not be stored. Tokens that prove the
 	// webhook are always redacted.
 	Redact []string `yaml:"redact"`
@@ -74,6 +75,10 @@ type Predicate struct {
 type Handshake struct {
 	// When lists predicates that must all be true. One of them is on the method: GET, HEAD, POST or OPTIONS.
 	When []Predicate `yaml:"when"`
+	// Require lists predicates that must all be true for the handshake to get its response. A handshake that does not
+	// meet them is rejected with 403: a predicate of When that is false makes a request something else. Values are
+	// compared in constant time.
+	Require []Predicate `yaml:"require"`
 	// VerifyFirst rejects a handshake that the proof does not accept. It must be true if the provider signs its
 	// handshakes.
 	VerifyFirst bool `yaml:"verify_first"`

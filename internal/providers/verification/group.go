@@ -110,6 +110,9 @@ func (r Result) and(other Result) Result {
 		r.KeyID = other.KeyID
 	}
 	r.Verified = r.Verified && other.Verified
+	if r.SingleUse == "" {
+		r.SingleUse, r.SingleUseUntil = other.SingleUse, other.SingleUseUntil
+	}
 	return r
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/hmac"
+	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -36,6 +37,7 @@ type Captured struct {
 // handshake is a checked Handshake.
 type handshake struct {
 	when        []predicate
+	require     []predicate
 	methods     []string
 	verifyFirst bool
 	capture     *Capture
@@ -84,9 +86,26 @@ func (v *Verifier) Handshake(ctx context.Context, r *Request) (*Response, *Refus
 		} else if refusal := v.plan.checkSource(r.RemoteIP); refusal != nil {
 			return nil, refusal
 		}
+		if slices.ContainsFunc(h.require, func(p predicate) bool { return !p.proves(w) }) {
+			return nil, reject(ReasonHandshakeRefused, "A value of the handshake, such as the verify token, is missing or "+
+				"differs from the connection's parameter. Enter the same value at the provider.")
+		}
 		return v.plan.response(h, w, keyID)
 	}
 	return nil, nil
+}
+
+// proves is holds for a value that only the provider knows: how long it takes shows nothing of the expected one.
+func (p *predicate) proves(w *view) bool {
+	if p.equals == nil {
+		return p.holds(w)
+	}
+	value, state := w.text(&p.src)
+	equal := 0
+	for _, want := range p.equals {
+		equal |= subtle.ConstantTimeCompare([]byte(value), []byte(want))
+	}
+	return state == present && equal == 1
 }
 
 // HandshakeMethods returns the methods by which handshakes come, sorted.

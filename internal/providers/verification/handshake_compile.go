@@ -22,6 +22,7 @@ func (c *compiler) compileHandshakes(list []Handshake) {
 func (c *compiler) compileHandshake(field string, d *Handshake) handshake {
 	h := handshake{verifyFirst: d.VerifyFirst, capture: d.Capture, status: d.Respond.Status}
 	h.when = c.compilePredicates(field+".when", d.When, handshakeSources)
+	h.require = c.compilePredicates(field+".require", d.Require, controlSources)
 	for _, p := range h.when {
 		if p.src.kind != sourceMethod {
 			continue

@@ -23,9 +23,9 @@ type plan struct {
 	separators string
 	batch      *batchRule
 	// batchSigned is true when the proof covers what decides whether a body is a batch.
-	batchSigned bool
-	occurred    *occurredRule
-	bodyRepeats bool
+	batchSigned  bool
+	occurred     *occurredRule
+	bodiesUnique bool
 	// redacted are the values of the body that must not be stored.
 	redacted []pattern
 	// redactedFields are fields of a form that must not be stored.
@@ -176,7 +176,7 @@ func (c *compiler) compileEvent(d *Declaration) {
 		}
 	}
 	c.rename = maps.Clone(d.Event.Map)
-	c.bodyRepeats = d.Event.BodyRepeats
+	c.bodiesUnique = d.Event.BodiesUnique
 	if c.separators = d.Event.TypeSeparators; c.separators != "" && (!printable(c.separators, 8) ||
 		strings.Contains(c.separators, ".")) {
 		c.problems.add("event.type_separators", ruleFormat,

@@ -42,6 +42,8 @@ type proof struct {
 	families []keyFamily
 	jwt      *jwtRule
 	bodyHash *bodyHashRule
+	// singleUse is the source of a value that is used once; nil if there is none.
+	singleUse *source
 	// source and keyring give keys that are fetched; nil where none are. bindSource completes the source with the
 	// connection's newest secret.
 	source     *keySource
@@ -59,9 +61,10 @@ func fieldsOf(scheme string) []string {
 	switch scheme {
 	case schemeHMAC, schemeKeyedHash:
 		return []string{"algorithm", "secret", "signature", "signed", "body_unsigned", "body_hash", "timestamp",
-			"url_variants"}
+			"single_use", "url_variants"}
 	case schemePublic:
-		return []string{"algorithm", "keys", "signature", "signed", "body_unsigned", "body_hash", "timestamp", "url_variants"}
+		return []string{"algorithm", "keys", "signature", "signed", "body_unsigned", "body_hash", "timestamp",
+			"single_use", "url_variants"}
 	case schemeJWT:
 		return []string{"secret", "keys", "jwt", "body_unsigned", "body_hash"}
 	case schemeToken:
@@ -89,6 +92,7 @@ func (d *Proof) given() []string {
 		{"body_hash", d.BodyHash != nil},
 		{"jwt", d.JWT != nil},
 		{"timestamp", d.Timestamp != nil},
+		{"single_use", d.SingleUse != ""},
 		{"url_variants", d.URLVariants != nil},
 	} {
 		if f.set {
@@ -185,6 +189,7 @@ func (c *proofCompiler) compileSigned() {
 	c.compileVariants()
 	c.checkTimestampSigned()
 	c.compileBodyHash()
+	c.compileSingleUse()
 	switch {
 	case d.BodyUnsigned && p.covers.body:
 		c.problems.add(c.path+"body_unsigned", ruleCoherent, "must be left out: the signature covers the body")
@@ -230,7 +235,12 @@ func (p *proof) verify(ctx context.Context, s *workspace) (Result, *Refusal) {
 	if refusal != nil {
 		return Result{}, refusal
 	}
-	return Result{Scheme: p.scheme, KeyID: keyID, Verified: p.scheme != schemeNone}, nil
+	result := Result{Scheme: p.scheme, KeyID: keyID, Verified: p.scheme != schemeNone}
+	if p.singleUse != nil {
+		result.SingleUse, _ = s.view.text(p.singleUse) // the signature covers it, so it has a value
+		result.SingleUseUntil = s.timestamp.at.Add(p.ts.maxAge)
+	}
+	return result, nil
 }
 
 func (p *proof) verifyOne(ctx context.Context, s *workspace) (keyID string, refusal *Refusal) {

@@ -33,6 +33,8 @@ const (
 	ReasonSourceRefused Reason = "source_refused"
 	// ReasonHandshakeMalformed: a value that the response needs is missing in a handshake or not allowed.
 	ReasonHandshakeMalformed Reason = "handshake_malformed"
+	// ReasonHandshakeRefused: a value that the handshake must have, such as the verify token, is another one.
+	ReasonHandshakeRefused Reason = "handshake_refused"
 	// ReasonKeysUnavailable: the provider's public keys cannot be fetched. It is unknown whether the webhook is valid, so
 	// the response must make the provider send it again.
 	ReasonKeysUnavailable Reason = "keys_unavailable"

@@ -95,6 +95,10 @@ type Result struct {
 	KeyID string
 	// Verified is true if the sender was proved. It is false for the scheme none.
 	Verified bool
+	// SingleUse is a value that the provider uses only once, and SingleUseUntil the last moment at which its signature is
+	// accepted. A webhook with a value that was used before is a duplicate. Empty if the proof has no such value.
+	SingleUse      string
+	SingleUseUntil time.Time
 }
 
 // Precheck rejects, before the body is read, a webhook to a connection without secrets, or one without a signature. A
@@ -174,8 +178,39 @@ func (v *Verifier) CarriesSecret() bool {
 	})
 }
 
-// BodyRepeats reports whether two events may have the same body, so that a known body alone does not make a duplicate.
-func (v *Verifier) BodyRepeats() bool { return v.plan.bodyRepeats }
+// IDSource is a place of the provider's id of a webhook.
+type IDSource struct {
+	// Place is as Event.IDSource gives it.
+	Place string
+	// Signed is true if the signature covers the id.
+	Signed bool
+}
+
+// IDSources returns the places in which an id is looked for, in the order of their use.
+func (v *Verifier) IDSources() []IDSource {
+	var list []IDSource
+	if b := v.plan.batch; b != nil && b.idText != "" {
+		list = append(list, IDSource{b.idText, v.plan.covers.body && v.plan.batchSigned})
+	}
+	for i := range v.plan.ids {
+		list = append(list, IDSource{v.plan.ids[i].text, v.plan.ids[i].signed})
+	}
+	return list
+}
+
+// SingleUses returns the places of values that the provider uses only once.
+func (v *Verifier) SingleUses() []string {
+	var list []string
+	for _, p := range v.plan.proofs {
+		if p.singleUse != nil {
+			list = append(list, p.singleUse.text)
+		}
+	}
+	return list
+}
+
+// BodiesUnique reports whether the provider's events never have equal bodies, so that a known body makes a duplicate.
+func (v *Verifier) BodiesUnique() bool { return v.plan.bodiesUnique }
 
 // MaxBody returns the most bytes of a body that the provider sends; 0 for no limit but the gateway's.
 func (v *Verifier) MaxBody() int64 { return v.plan.maxBody }

@@ -23,6 +23,10 @@ func HashSignedID(text string) []byte { return hashKey("signed id", text) }
 // HashBody returns the hash under which the hexadecimal hash of a body is claimed.
 func HashBody(sum string) []byte { return hashKey("body", sum) }
 
+// HashSingleUse returns the hash under which a signed value is claimed that a provider uses once. Ids and bodies have
+// other hashes.
+func HashSingleUse(text string) []byte { return hashKey("single use", text) }
+
 // HashPublished returns the hash under which a publisher's key is claimed. It differs from those of providers, so that
 // publishing cannot suppress a provider's event.
 func HashPublished(text string) []byte { return hashKey(SourcePublisher, text) }

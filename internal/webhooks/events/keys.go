@@ -105,6 +105,16 @@ func readHolders(ctx context.Context, tx *sql.Tx, keys []*Key) (map[string]strin
 	return held, nil
 }
 
+// HandOver makes another event the holder of a key that the event has claimed.
+func (*Keys) HandOver(ctx context.Context, tx *sql.Tx, key Key, to string) error {
+	_, err := tx.ExecContext(ctx, `UPDATE webhook_event_keys SET event_uuid = $4 WHERE connection_uuid = $1
+		AND key_hash = $2 AND event_uuid = $3`, key.ConnectionUUID, key.Hash, key.EventUUID, to)
+	if err != nil {
+		return fmt.Errorf("hand a key over: %w", err)
+	}
+	return nil
+}
+
 // Release deletes a key that the event has claimed.
 func (*Keys) Release(ctx context.Context, tx *sql.Tx, key Key) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM webhook_event_keys WHERE connection_uuid = $1 AND key_hash = $2

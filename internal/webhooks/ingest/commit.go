@@ -114,13 +114,16 @@ func (it *item) forwards() bool {
 func (s *Service) write(ctx context.Context, tx *sql.Tx, batch []*item, forwarding *deliveries.Batch,
 	nowMillis int64) error {
 	for _, it := range batch {
-		it.claims = it.keys
+		it.claims, it.usedBy = it.keys, ""
 		if it.check == nil {
 			continue
 		}
 		if err := it.check(ctx, tx); err != nil {
 			return err
 		}
+	}
+	if err := s.claimSingleUses(ctx, tx, batch, nowMillis); err != nil {
+		return err
 	}
 	if err := s.claimKeys(ctx, tx, batch, nowMillis); err != nil {
 		return err
@@ -133,6 +136,9 @@ func (s *Service) write(ctx context.Context, tx *sql.Tx, batch []*item, forwardi
 		if err := s.claimKeys(ctx, tx, batch, nowMillis); err != nil {
 			return err
 		}
+	}
+	if err := s.handSingleUsesOver(ctx, tx, batch); err != nil {
+		return err
 	}
 	found := make([]events.NewEvent, 0, len(batch))
 	plans := make([]*deliveries.Plan, 0, len(batch))
@@ -217,8 +223,11 @@ func (s *Service) claimKeys(ctx context.Context, tx *sql.Tx, batch []*item, nowM
 
 // classify decides from the holders of its keys whether the event is new, a duplicate or a suspect.
 func (it *item) classify(holder func(hash string) string) {
-	it.duplicateOf, it.event.DuplicateOf, it.event.Suspect = "", nil, nil
+	it.duplicateOf, it.event.DuplicateOf, it.event.Suspect = it.usedBy, nil, nil
 	window := it.event.UUID
+	if it.usedBy != "" {
+		window, it.event.DuplicateOf = it.usedBy, &it.duplicateOf
+	}
 	for _, k := range it.claims {
 		h := holder(k.hash)
 		switch {

@@ -78,7 +78,7 @@ func DryRun(ctx context.Context, in *connections.Inbound, r *verification.Reques
 	}
 	trial := DryRunResult{Result: result, Event: in.Verifier.Describe(r)}
 	if trial.Event.ID == "" {
-		trial.BodyWindow = bodyWindow(in, window)
+		trial.BodyWindow, _ = in.Connection.Webhook.BodyWindows(in.Verifier, window)
 	}
 	return trial
 }

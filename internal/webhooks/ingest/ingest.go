@@ -77,7 +77,7 @@ type Options struct {
 	MaxBodyBytes int64
 	// MemoryBudget limits the memory of all bodies over 4 KiB together, in bytes.
 	MemoryBudget int64
-	// DedupeWindow is how long a body-hash key lives if the connection sets nothing; 0 compares no bodies.
+	// DedupeWindow is how long bodies are compared where the connection sets nothing; 0 compares none.
 	DedupeWindow time.Duration
 	// PublicURL is the scheme and host under which providers reach the service. Some providers sign it.
 	PublicURL string
@@ -362,6 +362,10 @@ type item struct {
 	event   events.NewEvent
 	payload events.Payload
 	keys    []claimedKey
+	// singleUse is the key of a value that the provider uses once; nil if there is none. usedBy is the event that used the
+	// value before, as the transaction in progress knows.
+	singleUse *claimedKey
+	usedBy    string
 	// bodyKey is the hash in the text of a body-hash key; empty if the provider's id is the key.
 	bodyKey string
 
@@ -405,8 +409,14 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 		Verification: describeVerification(result), ContentType: storedContentType(r.Header.Get("Content-Type")),
 		BodySize: int64(len(r.Body)), Hops: readHops(r.Header), ReceivedAt: now,
 	}}
-	window := bodyWindow(in, s.opts.DedupeWindow)
+	if result.SingleUse != "" {
+		// It is needed as long as its signature is accepted; the second covers the clocks of other nodes.
+		it.singleUse = &claimedKey{hash: string(events.HashSingleUse(result.SingleUse)), decides: true,
+			expires: clock.Millis(result.SingleUseUntil.Add(time.Second))}
+	}
+	window, suspectWindow := c.Webhook.BodyWindows(in.Verifier, s.opts.DedupeWindow)
 	if told.ID != "" {
+		window = suspectWindow
 		it.event.IdempotencyKey, it.event.IdempotencySource = told.ID, told.IDSource
 		hash := events.HashID(told.ID)
 		if told.IDSigned {
@@ -435,19 +445,6 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 			expires: clock.Millis(now.Add(window))})
 	}
 	return it
-}
-
-// bodyWindow returns how long an equal body makes a webhook without an id a duplicate, or one whose id is not signed a
-// suspect; 0 if no bodies are compared.
-func bodyWindow(in *connections.Inbound, standard time.Duration) time.Duration {
-	switch seconds := in.Connection.Webhook.DedupeWindowSeconds; {
-	case seconds != nil:
-		return time.Duration(*seconds) * time.Second
-	case in.Verifier.BodyRepeats():
-		return 0 // a further event must not be lost for its body; only the connection may request that
-	default:
-		return standard
-	}
 }
 
 // describeVerification returns the event's verification as JSON.

@@ -62,7 +62,7 @@ func outcomeOf(r Receipt, err error) string {
 	case apperr.Is(err, apperr.CodeRateLimited):
 		return outcomeRateLimited
 	case apperr.Is(err, apperr.CodeSignatureMissing), apperr.Is(err, apperr.CodeSignatureInvalid),
-		apperr.Is(err, apperr.CodeHTTP):
+		apperr.Is(err, apperr.CodeHandshakeRefused), apperr.Is(err, apperr.CodeHTTP):
 		return outcomeRefused
 	case errors.Is(err, errKeysUnavailable):
 		return outcomeKeysUnavailable

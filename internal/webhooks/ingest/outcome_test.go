@@ -54,6 +54,7 @@ func TestOutcomeOfEachError(t *testing.T) {
 		{"connection_disabled", Receipt{}, disabled},
 		{"refused", Receipt{}, apperr.New(apperr.CodeSignatureMissing, "")},
 		{"refused", Receipt{}, apperr.New(apperr.CodeSignatureInvalid, "")},
+		{"refused", Receipt{}, apperr.New(apperr.CodeHandshakeRefused, "")},
 		{"refused", Receipt{}, apperr.HTTP(http.StatusMethodNotAllowed, "")},
 		{"too_large", Receipt{}, tooLarge()},
 		{"rate_limited", Receipt{}, apperr.New(apperr.CodeRateLimited, "")},

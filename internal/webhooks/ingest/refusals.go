@@ -187,7 +187,7 @@ func isRefusal(err error) bool {
 		return false
 	}
 	switch e.Code {
-	case apperr.CodeNotFound, apperr.CodeSignatureMissing, apperr.CodeSignatureInvalid:
+	case apperr.CodeNotFound, apperr.CodeSignatureMissing, apperr.CodeSignatureInvalid, apperr.CodeHandshakeRefused:
 		return true
 	case apperr.CodeHTTP:
 		return e.Status == http.StatusBadRequest || e.Status == http.StatusRequestTimeout

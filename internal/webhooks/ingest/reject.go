@@ -63,6 +63,8 @@ func (s *Service) rejectWebhook(ctx context.Context, in *connections.Inbound, r 
 		e = apperr.New(apperr.CodeSignatureMissing, "The webhook has no signature")
 	case verification.ReasonSourceRefused:
 		e.Message = "The webhook comes from an address from which the connection accepts no webhooks"
+	case verification.ReasonHandshakeRefused:
+		return apperr.New(apperr.CodeHandshakeRefused, "The handshake is rejected")
 	case verification.ReasonHandshakeMalformed, reasonNotEnrolled:
 		e.Message = "The handshake is rejected"
 	default:

@@ -38,7 +38,7 @@ type Rejection struct {
 	Message string
 	// Diagnosis is the result of a diagnosis; its zero value if there was none or it found nothing.
 	Diagnosis Diagnosis
-	// ByAlias is set when the request came by the connection's alias. Anyone can guess an alias, so the body is not kept.
+	// ByAlias is set when the request came by the connection's alias, which anyone can guess.
 	ByAlias  bool
 	ClientIP string
 	Method   string

@@ -157,15 +157,15 @@ func TestBounds(t *testing.T) {
 		middle := w.refused("middle", strings.Repeat("b", rejections.MaxDiagnosed))
 		middle.Headers = `{"a":"` + strings.Repeat("h", rejections.MaxHeaders) + `"}`
 		w.svc.Note(middle, nil, diagnosed)
-		alias := w.refused("alias", "secret plans")
+		alias := w.refused("alias", strings.Repeat("a", rejections.MaxDiagnosed))
 		alias.ByAlias = true
 		w.svc.Note(alias, nil, diagnosed)
 		w.flush(t)
 		for _, r := range w.list(t, envA, rejections.Filter{}) {
 			switch r.ConnectionID {
 			case "alias":
-				require.Empty(t, r.Body)
-				require.Equal(t, int64(len("secret plans")), r.BodySize)
+				require.Equal(t, bytes.Repeat([]byte("a"), rejections.MaxBody), r.Body, "as by path token")
+				require.Equal(t, int64(rejections.MaxDiagnosed), r.BodySize)
 				require.Equal(t, diagnosed(t.Context()), r.Diagnosis)
 			case "middle":
 				require.Equal(t, "{}", r.Headers)
@@ -175,9 +175,11 @@ func TestBounds(t *testing.T) {
 				require.Equal(t, bytes.Repeat([]byte("b"), rejections.MaxBody), r.Body)
 			}
 		}
-		// Waiting rejections are bounded in bytes over all connections.
+		// Waiting rejections are bounded in bytes over all connections, by path token or by alias.
 		for i := range 400 {
-			w.svc.Note(w.refused(fmt.Sprint("many", i), strings.Repeat("b", rejections.MaxDiagnosed)), nil, diagnosed)
+			r := w.refused(fmt.Sprint("many", i), strings.Repeat("b", rejections.MaxDiagnosed))
+			r.ByAlias = i%2 == 0
+			w.svc.Note(r, nil, diagnosed)
 		}
 		w.flush(t)
 		require.Len(t, w.list(t, envA, rejections.Filter{}),

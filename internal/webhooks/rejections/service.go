@@ -146,9 +146,6 @@ func (s *Service) enqueue(q queued) {
 
 // trimmed returns r with the part of the body that is kept, in memory of its own.
 func trimmed(r Rejection) Rejection {
-	if r.ByAlias {
-		r.Body = nil
-	}
 	if len(r.Body) > MaxBody {
 		r.Body = r.Body[:MaxBody]
 	}

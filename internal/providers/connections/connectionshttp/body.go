@@ -36,9 +36,11 @@ type WebhookChange struct {
 	// Parameters of the provider's definition. They are returned, so do not put secrets here. Members merge by name: a
 	// `null` member resets to its default, and `null` resets all parameters.
 	Params patch.Field[map[string]*string] `json:"params,omitempty"`
-	// How long, in seconds, a webhook without its own id is recognised as a duplicate by its body: 0 (never) to 2592000.
-	// The default `null` means the server's setting `webhook-dedupe-window` (3600 unless it is changed), or 0 if the
-	// provider can send equal bodies for different events.
+	// How long, in seconds, bodies are compared: 0 (never) to 2592000. Within this time a webhook without an id is a
+	// duplicate of one with the same body, and is not forwarded; one with an id that is not signed is only suspect. The
+	// default `null` makes no duplicates by bodies unless the provider's definition says that its bodies are unique; then,
+	// and for suspects, the time is the server's setting `webhook-dedupe-window` (3600 unless it is changed). `duplicates`
+	// in the response shows the effect.
 	DedupeWindowSeconds patch.Field[int64] `json:"dedupe_window_seconds,omitempty" minimum:"0" maximum:"2592000"`
 	// Whether a webhook that the provider resends restarts the dead deliveries of its event. Default `true`.
 	RedeliverOnDuplicate patch.Optional[bool] `json:"redeliver_on_duplicate,omitempty"`

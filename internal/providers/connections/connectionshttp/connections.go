@@ -103,7 +103,7 @@ func (h *handlers) output(c connections.Connection, err error) (*connectionOutpu
 	if err != nil {
 		return nil, err
 	}
-	return &connectionOutput{Body: viewConnection(c, h.webhookBase)}, nil
+	return &connectionOutput{Body: h.view(c)}, nil
 }
 
 type createInput struct{ Body creation }
@@ -120,7 +120,7 @@ func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, 
 	if err != nil {
 		return nil, err
 	}
-	out := &createOutput{Status: http.StatusOK, Body: viewConnection(c, h.webhookBase)}
+	out := &createOutput{Status: http.StatusOK, Body: h.view(c)}
 	if created {
 		out.Status = http.StatusCreated
 		out.Location = httpapi.Prefix + collectionPath + "/" + url.PathEscape(c.ProviderConfigKey) + "/" +
@@ -154,7 +154,7 @@ func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]c
 }
 
 func (h *handlers) viewListed(_ context.Context, c *connections.Connection) connection {
-	return viewConnection(*c, h.webhookBase)
+	return h.view(*c)
 }
 
 func (h *handlers) get(ctx context.Context, in *Item) (*connectionOutput, error) {
@@ -230,7 +230,7 @@ func (h *handlers) result(c connections.Connection, err error) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	v := viewConnection(c, h.webhookBase)
+	v := h.view(c)
 	return result{connection: &v}, nil
 }
 

@@ -2,6 +2,7 @@ package connectionshttp
 
 import (
 	"encoding/json"
+	"time"
 
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/httpapi/oas"
@@ -45,10 +46,11 @@ type connection struct {
 type webhook struct {
 	// The parameters of the provider's definition that the connection sets.
 	Params map[string]string `json:"params"`
-	// How long, in seconds, a webhook without its own id is recognised as a duplicate by its body. 0 means never. `null`
-	// means the server's setting `webhook-dedupe-window` (3600 unless it is changed), or 0 if the provider can send equal
-	// bodies for different events.
+	// How long, in seconds, bodies are compared; 0 means never, and `null` the provider's default. `duplicates` shows the
+	// effect.
 	DedupeWindowSeconds *int64 `json:"dedupe_window_seconds"`
+	// Which webhooks count as duplicates of earlier ones. A duplicate is stored and not forwarded.
+	Duplicates duplicates `json:"duplicates"`
 	// Whether a webhook that the provider resends restarts the dead deliveries of its event.
 	RedeliverOnDuplicate bool `json:"redeliver_on_duplicate"`
 	// The maximum size of a body, in bytes.
@@ -70,8 +72,38 @@ type webhook struct {
 	SecretHint *string `json:"secret_hint"`
 }
 
-// viewConnection returns the wire form. webhookBase is the part of a webhook URL before the path token.
-func viewConnection(c connections.Connection, webhookBase string) connection {
+type duplicates struct {
+	// It in words.
+	Summary string `json:"summary"`
+	// The places of the provider's id, in the order of their use: a webhook with the id of an earlier one is a duplicate.
+	IDs []idSource `json:"ids"`
+	// The places of signed values that the provider uses only once: a webhook with a known one is a duplicate.
+	SingleUse []string `json:"single_use"`
+	// How long, in seconds, a webhook without an id is a duplicate of an earlier one with the same body; 0 if it never is.
+	SameBodySeconds int64 `json:"same_body_seconds"`
+	// How long, in seconds, a webhook whose id is not signed is suspect if its body was received before under another id;
+	// 0 if it never is. `same_body_new_id` says what happens to it.
+	SuspectSeconds int64 `json:"suspect_seconds"`
+}
+
+type idSource struct {
+	// The place of the id.
+	Source string `json:"source" example:"header:x-github-delivery"`
+	// Whether the signature covers the id.
+	Signed bool `json:"signed"`
+}
+
+func viewDuplicates(d connections.Duplicates) duplicates {
+	out := duplicates{Summary: d.Summary(), IDs: []idSource{}, SingleUse: append([]string{}, d.SingleUses...),
+		SameBodySeconds: int64(d.BodyWindow / time.Second), SuspectSeconds: int64(d.SuspectWindow / time.Second)}
+	for _, id := range d.IDs {
+		out.IDs = append(out.IDs, idSource{id.Place, id.Signed})
+	}
+	return out
+}
+
+// view returns the wire form of a connection.
+func (h *handlers) view(c connections.Connection) connection {
 	return connection{
 		UUID:         c.UUID,
 		ConnectionID: c.ConnectionID,
@@ -79,6 +111,7 @@ func viewConnection(c connections.Connection, webhookBase string) connection {
 		Webhook: webhook{
 			Params:               c.Webhook.Params,
 			DedupeWindowSeconds:  c.Webhook.DedupeWindowSeconds,
+			Duplicates:           viewDuplicates(h.svc.Duplicates(&c)),
 			RedeliverOnDuplicate: c.Webhook.RedeliverOnDuplicate,
 			MaxBodyBytes:         c.Webhook.MaxBodyBytes,
 			SameBodyNewID:        c.Webhook.SameBodyNewID,
@@ -97,7 +130,7 @@ func viewConnection(c connections.Connection, webhookBase string) connection {
 		StatusReason:      httpapi.NullIfEmpty(c.StatusReason),
 		Tags:              c.Tags,
 		Metadata:          c.Metadata,
-		WebhookURL:        webhookBase + c.PathToken,
+		WebhookURL:        h.webhookBase + c.PathToken,
 		CreatedAt:         httpapi.Time(c.CreatedAt),
 		UpdatedAt:         httpapi.Time(c.UpdatedAt),
 	}

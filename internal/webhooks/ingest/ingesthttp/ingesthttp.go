@@ -115,6 +115,7 @@ func handshakeRoute(method, why string) httpapi.Route {
 			"200": {Description: "The response to the handshake.", Content: expectedContent()},
 			"400": httpapi.ErrorResponse("`http_error`: the request is not a handshake of the provider"),
 			"401": httpapi.ErrorResponse("`signature_missing`, `signature_invalid`: the handshake is refused."),
+			"403": httpapi.ErrorResponse("`handshake_refused`: the verify token is another one than the connection's."),
 			"405": httpapi.ErrorResponse("`http_error`: the provider has no handshake with this method; `Allow` lists its " +
 				"methods"),
 		},
@@ -168,6 +169,8 @@ func deliveryRoute(api *httpapi.API) httpapi.Route {
 		apperr.CodeUnavailable)
 	r.Responses["400"] = httpapi.ErrorResponse("`http_error`: the body ended early")
 	r.Responses["401"] = httpapi.ErrorResponse("`signature_missing`, `signature_invalid`.")
+	r.Responses["403"] = httpapi.ErrorResponse("`handshake_refused`: the request is a handshake with another verify token " +
+		"than the connection's.")
 	r.Responses["408"] = httpapi.ErrorResponse("`http_error`: the body did not arrive in time")
 	return r
 }

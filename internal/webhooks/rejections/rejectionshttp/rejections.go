@@ -67,7 +67,7 @@ type rejection struct {
 	Message string `json:"message"`
 	// The likely cause; `null` if none was found or looked for.
 	Diagnosis httpapi.OrNull[diagnosis] `json:"diagnosis"`
-	// Whether the request used the connection's alias. The body of such a request is not kept.
+	// Whether the request used the connection's alias, which anyone can guess.
 	ByAlias bool `json:"by_alias"`
 	// The sender's address.
 	ClientIP string `json:"client_ip"`
