@@ -37,6 +37,7 @@ import (
 	"sallyport/internal/platform/storing"
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/providers/connections/connectionshttp"
+	"sallyport/internal/providers/eventtypes"
 	"sallyport/internal/providers/registry"
 	"sallyport/internal/providers/verification"
 	"sallyport/internal/webhooks/deliveries"
@@ -120,9 +121,9 @@ func (p *parts) build() (*process, error) {
 
 	lifetimes := events.LifetimesFunc(ids.Team.Lifetimes)
 	eventStore := events.New(events.Config{DB: p.db, Deliveries: deliveries.Filter{}, Clock: p.clock,
-		Retention: lifetimes})
+		Retention: lifetimes, Types: p.eventTypes()})
 	rejectionLog := rejections.New(rejections.Config{DB: p.db, Clock: p.clock})
-	directory := subscriptions.NewDirectory(p.db)
+	directory := subscriptions.NewDirectory(p.db, p.eventTypes())
 	requests, batches, evaluations := obs.NewRequests(), obs.NewBatches(), filters.NewEvaluations()
 	own := ownevents.New(ownevents.Config{DB: p.db, Events: eventStore, Clock: p.clock, Evaluations: evaluations,
 		Subscriptions: func(ctx context.Context, tx db.Querier, env id.Environment) (ownevents.Subscriptions, error) {
@@ -195,7 +196,7 @@ func (p *parts) build() (*process, error) {
 		rejectionshttp.Module(rejectionLog),
 		stream.Module(),
 		audithttp.Module(auditStore, ids.Team, ids.Principals),
-		p.providers.Module(conns, conns.ProvidersChanged),
+		p.providers.Module(conns, conns.ProvidersChanged, directory.TypesChanged),
 		connectionshttp.Module(conns, p.cfg.PublicURL),
 		subscriptionshttp.Module(subs),
 		teamhttp.Module(ids.Team),
@@ -219,6 +220,14 @@ func (p *parts) build() (*process, error) {
 			TrustedProxies: p.cfg.TrustedProxies, Limits: p.limits(limiter), Idempotency: idempotencyStore,
 			LoopbackHostsOnly: p.cfg.Dev, Observe: requests.Observe},
 	}, nil
+}
+
+// eventTypes is what the definitions say about the types of events; nil without definitions.
+func (p *parts) eventTypes() eventtypes.Source {
+	if p.providers == nil {
+		return nil
+	}
+	return p.providers
 }
 
 // limitClock is the clock of the limits. They are shared on PostgreSQL; on SQLite they are those of this process, and

@@ -36,24 +36,26 @@ func Dependencies() map[string][]string {
 		"identity": {"identity/accesstokens", "identity/apikeys", "identity/installation", "identity/invitations",
 			"identity/members", "identity/principals", "identity/setup", "identity/signin", "identity/team"},
 
-		"providers/verification": {},
-		"providers/registry":     {"providers/verification"},
+		"providers/eventtypes":   {},
+		"providers/verification": {"providers/eventtypes"},
+		"providers/registry":     {"providers/verification", "providers/eventtypes"},
 		"providers/connections":  {"providers/registry", "providers/verification", "identity/audit"},
 		"webhooks/filters":       {"webhooks/events"},
-		"webhooks/subscriptions": {"identity/audit", "providers/connections", "webhooks/filters"},
-		"webhooks/events":        {},
+		"webhooks/subscriptions": {"identity/audit", "providers/connections", "providers/eventtypes", "webhooks/filters"},
+		"webhooks/events":        {"providers/eventtypes"},
 		"webhooks/rejections":    {},
-		"webhooks/deliveries":    {"webhooks/events", "webhooks/subscriptions", "webhooks/filters", "identity/audit"},
+		"webhooks/deliveries": {"providers/eventtypes", "webhooks/events", "webhooks/subscriptions", "webhooks/filters",
+			"identity/audit"},
 		"webhooks/ownevents": {"webhooks/events", "webhooks/subscriptions", "webhooks/filters", "webhooks/deliveries",
 			"providers/connections"},
 		"webhooks/retention":   {"webhooks/events", "webhooks/deliveries"},
-		"webhooks/eventstream": {"webhooks/events", "webhooks/deliveries", "webhooks/subscriptions"},
+		"webhooks/eventstream": {"providers/eventtypes", "webhooks/events", "webhooks/deliveries", "webhooks/subscriptions"},
 		"webhooks/replays":     {"webhooks/deliveries", "webhooks/subscriptions", "webhooks/events", "identity/audit"},
-		"webhooks/ingest": {"providers/connections", "providers/registry", "providers/verification",
+		"webhooks/ingest": {"providers/connections", "providers/eventtypes", "providers/registry", "providers/verification",
 			"webhooks/subscriptions", "webhooks/filters", "webhooks/events", "webhooks/deliveries", "webhooks/rejections"},
 
 		// An event's detail shows its deliveries, and a replay of an event is a change to them. A list filters by what
 		// subscriptions call a pattern, and so does the stream, which is one of the views.
-		"webhooks/eventshttp": {"webhooks/deliveries", "webhooks/subscriptions", "webhooks/eventstream"},
+		"webhooks/eventshttp": {"providers/eventtypes", "webhooks/deliveries", "webhooks/subscriptions", "webhooks/eventstream"},
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"sallyport/internal/providers/eventtypes"
 )
 
 // Connections reports the users of a definition.
@@ -118,6 +120,9 @@ func (l *Live) Get(slug string) (*Provider, bool) { return l.current.Load().Get(
 
 // Registry returns the active registry.
 func (l *Live) Registry() *Registry { return l.current.Load() }
+
+// EventTypes returns what the active definitions say about the types of events.
+func (l *Live) EventTypes() []*eventtypes.Provider { return l.current.Load().types }
 
 // withFolder gives problems the path of the folder.
 func (l *Live) withFolder(problems []Problem) []Problem {

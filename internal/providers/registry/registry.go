@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"sallyport/definitions"
+	"sallyport/internal/providers/eventtypes"
 	"sallyport/internal/providers/verification"
 )
 
@@ -16,6 +17,7 @@ import (
 type Registry struct {
 	bySlug map[string]*Provider
 	sorted []*Provider
+	types  []*eventtypes.Provider
 }
 
 // Source is the origin of a definition.
@@ -81,8 +83,18 @@ func newRegistry(list []*Provider) *Registry {
 		r.bySlug[p.Definition.Slug] = p
 	}
 	slices.SortFunc(r.sorted, func(a, b *Provider) int { return strings.Compare(a.Definition.Slug, b.Definition.Slug) })
+	for _, p := range r.sorted {
+		if p.Webhooks != nil {
+			r.types = append(r.types, &eventtypes.Provider{Key: p.Definition.Slug, Name: p.Definition.DisplayName,
+				Rules: p.Webhooks.TypeRules(), Known: p.Webhooks.KnownTypes()})
+		}
+	}
 	return r
 }
+
+// EventTypes returns what the definitions say about the types of events, in the order of the slugs. It is shared: do
+// not modify it.
+func (r *Registry) EventTypes() []*eventtypes.Provider { return r.types }
 
 // Get returns the provider with that slug.
 func (r *Registry) Get(slug string) (*Provider, bool) {

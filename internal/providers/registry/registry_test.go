@@ -97,7 +97,7 @@ func TestLoadRefuses(t *testing.T) {
 	tests := map[string]struct{ file, text, want string }{
 		"unknown field": {"acme.yaml", minimal + "auth: []\n", `acme.yaml:6: auth: is not a field of the format`},
 		"unknown inner field": {"acme.yaml", minimal + webhooks + "    batches: {}\n",
-			`acme.yaml:17: webhooks.event.batches: is not a field of the format; here it has batch, bodies_unique, id, map`},
+			`acme.yaml:17: webhooks.event.batches: is not a field of the format; here it has batch, bodies_unique, id, known, map`},
 		"field not built": {"acme.yaml", minimal + webhooks + "  remote: {}\n",
 			`acme.yaml:17: webhooks.remote: is not a field of the format`},
 		"duplicate key": {"acme.yaml", minimal + "slug: acme\n", `acme.yaml:6: mapping key "slug" already defined`},

@@ -25,6 +25,10 @@ type EventRules struct {
 	// TypeSeparators are characters that the provider puts between the words of its types, such as "/". Each becomes a dot
 	// in types that Map does not rename, and nothing at their ends.
 	TypeSeparators string `yaml:"type_separators"`
+	// Known lists the types that the provider is known to send, as it writes them, from its own documentation or packages;
+	// an entry such as orders/* stands for a family of types. It decides nothing: a pattern of a subscription that none of
+	// them fits is only pointed out. Empty if nothing is known.
+	Known []string `yaml:"known"`
 	// BodiesUnique states that the provider sends no two events with the same body, because each body contains an id or a
 	// precise time of its event. A webhook without an id is then a duplicate of an earlier one with the same body.
 	// Without it each webhook without an id is a new event: losing an event is worse than delivering one twice.

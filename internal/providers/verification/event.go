@@ -74,31 +74,10 @@ func (p *plan) eventType(w *view, templates [][]segment) string {
 		if !ok {
 			continue
 		}
-		if renamed, ok := p.rename[text]; ok {
-			return renamed
+		if kind := p.rules.Normal(text); printable(kind, maxTypeBytes) {
+			return kind
 		}
-		if !printable(text, maxTypeBytes) {
-			return unknownType
-		}
-		return p.dotted(text)
-	}
-	return unknownType
-}
-
-// dotted puts a dot in the place of each separator of a type, and nothing at its ends, where it would begin or end an
-// empty segment.
-func (p *plan) dotted(kind string) string {
-	if p.separators == "" || !strings.ContainsAny(kind, p.separators) {
-		return kind
-	}
-	out := []byte(kind)
-	for i, c := range out {
-		if strings.IndexByte(p.separators, c) >= 0 {
-			out[i] = '.'
-		}
-	}
-	if trimmed := strings.Trim(string(out), "."); trimmed != "" {
-		return trimmed
+		return unknownType
 	}
 	return unknownType
 }

@@ -27,6 +27,7 @@ const (
 	maxParamValue  = 1024
 	maxLiteral     = 256 // bytes of a prefix
 	maxEntries     = 64  // entries of one list of a declaration
+	maxKnown       = 2000
 	maxMapEntries  = 1024
 	maxText        = 1024 // bytes of one text field of a declaration
 	maxWindowS     = 24 * 60 * 60

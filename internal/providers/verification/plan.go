@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"sallyport/internal/providers/eventtypes"
 )
 
 // plan is a declaration with its parameters replaced, checked and ready to run.
@@ -18,10 +20,9 @@ type plan struct {
 	// typeSigned is true when everything that may decide the type is covered.
 	typeSigned bool
 	ids        []idRule
-	rename     map[string]string
-	// separators are characters of types that become dots.
-	separators string
-	batch      *batchRule
+	// rules turn types as the provider writes them into those of events.
+	rules eventtypes.Rules
+	batch *batchRule
 	// batchSigned is true when the proof covers what decides whether a body is a batch.
 	batchSigned  bool
 	occurred     *occurredRule
@@ -175,13 +176,40 @@ func (c *compiler) compileEvent(d *Declaration) {
 				maxTypeBytes, from)
 		}
 	}
-	c.rename = maps.Clone(d.Event.Map)
 	c.bodiesUnique = d.Event.BodiesUnique
-	if c.separators = d.Event.TypeSeparators; c.separators != "" && (!printable(c.separators, 8) ||
-		strings.Contains(c.separators, ".")) {
+	if separators := d.Event.TypeSeparators; separators != "" && (!printable(separators, 8) ||
+		strings.ContainsAny(separators, ".*")) {
 		c.problems.add("event.type_separators", ruleFormat,
-			"must be 1 to 8 characters of printable ASCII other than spaces and the dot")
+			"must be 1 to 8 characters of printable ASCII other than spaces, the dot and the star")
 	}
+	c.rules = eventtypes.NewRules(d.Event.TypeSeparators, d.Event.Map)
+	c.compileKnown(d.Event.Known)
+}
+
+// compileKnown checks the types that the provider is known to send.
+func (c *compiler) compileKnown(list []string) {
+	if len(list) > maxKnown {
+		c.problems.add("event.known", ruleLimit, "has more than %d entries", maxKnown)
+		return
+	}
+	seen := map[string]bool{}
+	for i, written := range list {
+		field, kind := at("event.known", i), c.rules.Normal(written)
+		switch {
+		case !printable(kind, maxTypeBytes) || !knownForm(kind):
+			c.problems.add(field, ruleFormat, "must be a type as the provider writes it, or a family of types that ends in "+
+				"a separator and *")
+		case seen[kind]:
+			c.problems.add(field, ruleUnique, "is listed twice")
+		}
+		seen[kind] = true
+	}
+}
+
+// knownForm reports whether a type has only whole segments, and no wildcard but for the last of several.
+func knownForm(kind string) bool {
+	literal := strings.TrimSuffix(kind, "."+eventtypes.Wildcard)
+	return !strings.Contains(literal, eventtypes.Wildcard) && !slices.Contains(strings.Split(literal, "."), "")
 }
 
 func (c *compiler) compileRedact(d *Declaration) {

@@ -130,7 +130,8 @@ func (r *BulkReplay) matchEvents(ctx context.Context) error {
 	var asked []events.Event
 	for i := range r.Events {
 		e := &r.Events[i]
-		if eventSkip(e) != "" || sub.Explain(e.ProviderConfigKey, e.ConnectionID, e.AllTypes()...).Failed != "" {
+		rules := r.s.subs.TypeRules(e.ProviderConfigKey)
+		if eventSkip(e) != "" || sub.Explain(rules, e.ProviderConfigKey, e.ConnectionID, e.AllTypes()...).Failed != "" {
 			continue
 		}
 		if r.matched[e.UUID] = sub.Filter == ""; !r.matched[e.UUID] {

@@ -1,6 +1,7 @@
 package deliveries
 
 import (
+	"sallyport/internal/providers/eventtypes"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/filters"
 	"sallyport/internal/webhooks/subscriptions"
@@ -15,14 +16,14 @@ const (
 )
 
 // Explain reports whether the subscription, as it is now, matches the event, and why. evaluate returns the result of
-// its filter on the event.
-func Explain(e *events.Event, evaluate func(filter string) filters.Result,
+// its filter on the event, and rules are those of the event's provider configuration.
+func Explain(e *events.Event, rules eventtypes.Rules, evaluate func(filter string) filters.Result,
 	sub *subscriptions.Subscription) subscriptions.Explanation {
 	var found subscriptions.Explanation
 	if e.Own() {
-		found = sub.ExplainOwn(e.ProviderConfigKey, e.ConnectionID, e.Type)
+		found = sub.ExplainOwn(rules, e.ProviderConfigKey, e.ConnectionID, e.Type)
 	} else {
-		found = sub.Explain(e.ProviderConfigKey, e.ConnectionID, e.AllTypes()...)
+		found = sub.Explain(rules, e.ProviderConfigKey, e.ConnectionID, e.AllTypes()...)
 	}
 	switch {
 	case e.DuplicateOf != nil:

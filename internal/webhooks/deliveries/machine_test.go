@@ -16,6 +16,7 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/providers/eventtypes"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/subscriptions"
 )
@@ -43,6 +44,17 @@ func (f *targets) Target(_ context.Context, _ id.Environment, subscriptionID str
 		return nil, apperr.NotFound("webhook subscription")
 	}
 	return t, nil
+}
+
+func (*targets) TypeRules(string) eventtypes.Rules { return eventtypes.Rules{} }
+
+func (*targets) Warnings(context.Context, *subscriptions.Subscription) []subscriptions.Warning {
+	return nil
+}
+
+func (*targets) TestedTypes(_ context.Context, _ *subscriptions.Subscription,
+	written string) []subscriptions.TestedType {
+	return []subscriptions.TestedType{{Type: written}}
 }
 
 func (f *targets) Disable(_ context.Context, _ id.Environment, subscriptionID, _ string) error {

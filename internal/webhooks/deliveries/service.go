@@ -15,6 +15,7 @@ import (
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/obs"
+	"sallyport/internal/providers/eventtypes"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/subscriptions"
 )
@@ -50,6 +51,12 @@ type Subscriptions interface {
 	Get(ctx context.Context, v access.View, subscriptionID string) (subscriptions.Subscription, error)
 	Target(ctx context.Context, env id.Environment, subscriptionID string) (*subscriptions.Target, error)
 	Disable(ctx context.Context, env id.Environment, subscriptionID, reason string) error
+	// Warnings returns the warnings about the patterns of a subscription.
+	Warnings(ctx context.Context, sub *subscriptions.Subscription) []subscriptions.Warning
+	// TestedTypes returns the types that events can have which a person describes by the type written.
+	TestedTypes(ctx context.Context, sub *subscriptions.Subscription, written string) []subscriptions.TestedType
+	// TypeRules returns the rules of a provider configuration for the types of its events.
+	TypeRules(providerConfigKey string) eventtypes.Rules
 }
 
 // Service sends deliveries and changes them on request.

@@ -14,6 +14,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/providers/eventtypes"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/filters"
 	"sallyport/internal/webhooks/subscriptions"
@@ -57,6 +58,10 @@ type TestResult struct {
 	// WouldMatch is set when the subscription matches the event: its type, the connection of a stored event, and the
 	// filter.
 	WouldMatch bool
+	// EventType is the type of the event, as the provider's events have it.
+	EventType string
+	// Warnings are about the patterns of the subscription and the type of the request.
+	Warnings []subscriptions.Warning
 	// Filter is the result of the filter; nil if the subscription has none, or does not match the event for another
 	// reason.
 	Filter *filters.Result
@@ -103,9 +108,12 @@ func (s *Service) Test(ctx context.Context, v access.View, subscriptionID string
 	if err != nil {
 		return TestResult{}, err
 	}
-	found := Explain(&e, filters.NewEvent(&e, &p).Evaluate, &sub)
-	out := TestResult{WebhookID: e.UUID, WouldMatch: found.Failed == "", Filter: found.Filter, URL: target.RawURL,
-		ResponseHeaders: "{}"}
+	found, warnings := s.matchTest(ctx, &sub, &e, &p)
+	if in.EventType == "" {
+		warnings = nil // no one has named the type
+	}
+	out := TestResult{WebhookID: e.UUID, EventType: e.Type, WouldMatch: found.Failed == "", Filter: found.Filter,
+		Warnings: append(s.subs.Warnings(ctx, &sub), warnings...), URL: target.RawURL, ResponseHeaders: "{}"}
 	content, contentType, err := buildBody(target.PayloadMode, &e, &p)
 	if err != nil {
 		return TestResult{}, err
@@ -131,6 +139,27 @@ func (s *Service) Test(ctx context.Context, v access.View, subscriptionID string
 		return out, s.sendTest(ctx, target, h, content, &out)
 	}
 	return out, nil
+}
+
+// matchTest explains whether the subscription matches the event. A synthetic one gets the first of the types that it can
+// have which matches, as a provider's event would have it.
+func (s *Service) matchTest(ctx context.Context, sub *subscriptions.Subscription, e *events.Event,
+	p *events.Payload) (subscriptions.Explanation, []subscriptions.Warning) {
+	explain := func(rules eventtypes.Rules) subscriptions.Explanation {
+		return Explain(e, rules, filters.NewEvent(e, p).Evaluate, sub)
+	}
+	if e.ProviderConfigKey != "" {
+		return explain(s.subs.TypeRules(e.ProviderConfigKey)), nil
+	}
+	types := s.subs.TestedTypes(ctx, sub, e.Type)
+	for _, t := range types {
+		e.Type = t.Type
+		if found := explain(t.Rules); found.Failed != subscriptions.OnEventTypes {
+			return found, t.Warnings
+		}
+	}
+	e.Type = types[0].Type
+	return explain(types[0].Rules), types[0].Warnings
 }
 
 func (s *Service) sendTest(ctx context.Context, target *subscriptions.Target, h http.Header, content []byte,
@@ -196,8 +225,7 @@ func (in *TestRequest) validate() error {
 		}
 	}
 	if in.EventType != "" {
-		if p, err := subscriptions.ParsePattern(in.EventType); err != nil || p.String() != in.EventType ||
-			strings.Contains(in.EventType, "*") {
+		if subscriptions.PatternViolation(in.EventType) != nil || strings.Contains(in.EventType, "*") {
 			v.Add("event_type", "pattern", "must be an event type: segments separated by dots, without wildcards")
 		}
 	}

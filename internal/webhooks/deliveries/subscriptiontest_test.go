@@ -11,6 +11,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/providers/eventtypes"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/filters"
 	"sallyport/internal/webhooks/subscriptions"
@@ -66,9 +67,9 @@ func TestExplainEventsWithoutDelivery(t *testing.T) {
 	t.Parallel()
 	sub := subscriptions.Subscription{EventTypes: []string{"*"}}
 	other := id.NewUUID()
-	require.Empty(t, Explain(&events.Event{Type: "a"}, nil, &sub).Failed)
-	require.Equal(t, OnControl, Explain(&events.Event{Type: "a", Control: true}, nil, &sub).Failed)
-	require.Equal(t, OnDuplicate, Explain(&events.Event{Type: "a", DuplicateOf: &other}, nil, &sub).Failed)
+	require.Empty(t, Explain(&events.Event{Type: "a"}, eventtypes.Rules{}, nil, &sub).Failed)
+	require.Equal(t, OnControl, Explain(&events.Event{Type: "a", Control: true}, eventtypes.Rules{}, nil, &sub).Failed)
+	require.Equal(t, OnDuplicate, Explain(&events.Event{Type: "a", DuplicateOf: &other}, eventtypes.Rules{}, nil, &sub).Failed)
 }
 
 // All events without a provider have one source name, to which a subscription can be narrowed.
@@ -88,18 +89,18 @@ func TestExplainAsksTheFilter(t *testing.T) {
 		event.provider_config_key == "k" && event.connection_id == "c" && event.content_type == "x" &&
 		event.headers["h"] == "1" && event.body.n == 1`
 	sub := subscriptions.Subscription{EventTypes: []string{"b"}, Filter: filter}
-	found := Explain(&e, filters.NewEvent(&e, &p).Evaluate, &sub)
+	found := Explain(&e, eventtypes.Rules{}, filters.NewEvent(&e, &p).Evaluate, &sub)
 	require.Empty(t, found.Failed, "%+v", found.Filter)
 	require.True(t, found.Filter.Matches)
 
 	p.Encoding = events.Text
-	require.Equal(t, subscriptions.OnFilter, Explain(&e, filters.NewEvent(&e, &p).Evaluate, &sub).Failed,
+	require.Equal(t, subscriptions.OnFilter, Explain(&e, eventtypes.Rules{}, filters.NewEvent(&e, &p).Evaluate, &sub).Failed,
 		"a text is no JSON, whatever it looks like")
-	found = Explain(&e, filters.NewEvent(&e, nil).Evaluate, &sub)
+	found = Explain(&e, eventtypes.Rules{}, filters.NewEvent(&e, nil).Evaluate, &sub)
 	require.Equal(t, subscriptions.OnFilter, found.Failed)
 	require.Equal(t, filters.CodeExpired, found.Filter.Failure.Code)
 	sub.EventTypes = []string{"c"}
-	found = Explain(&e, filters.NewEvent(&e, nil).Evaluate, &sub)
+	found = Explain(&e, eventtypes.Rules{}, filters.NewEvent(&e, nil).Evaluate, &sub)
 	require.Equal(t, subscriptions.OnEventTypes, found.Failed)
 	require.Nil(t, found.Filter, "a filter is asked only where the rest holds")
 }

@@ -223,7 +223,7 @@ func (s *Store) addFilter(w *db.Where, v access.View, f Filter) {
 	db.AnyOf(w, "e.provider_config_key", f.ProviderConfigKeys)
 	db.AnyOf(w, "e.connection_id", f.ConnectionIDs)
 	db.AnyOf(w, "e.idempotency_key", f.IdempotencyKeys)
-	anyType(w, s.db.Engine(), f.Types)
+	s.anyType(w, f.Types)
 	search(w, f.Search)
 	if f.Duplicate != nil {
 		w.And("e.duplicate_of IS " + map[bool]string{true: "NOT NULL", false: "NULL"}[*f.Duplicate])

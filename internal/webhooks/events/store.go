@@ -4,9 +4,11 @@ import (
 	"time"
 
 	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/providers/eventtypes"
 )
 
 // Store reads events and their payloads. Methods with a transaction belong to the caller's.
@@ -15,6 +17,7 @@ type Store struct {
 	deliveries DeliveryFilter
 	retention  Retention
 	clock      clock.Clock
+	types      eventtypes.Source
 	// readTimeout and searchTime limit a list, and window is how many events its first query looks at. They are fields for
 	// the tests.
 	readTimeout, searchTime, windowLimit time.Duration
@@ -47,11 +50,13 @@ type Config struct {
 	Retention Retention
 	// Clock is nil for the system's clock.
 	Clock clock.Clock
+	// Types says how providers write their types; nil if none does so in a way of its own.
+	Types eventtypes.Source
 }
 
 // New returns a Store.
 func New(c Config) *Store {
-	s := &Store{db: c.DB, deliveries: c.Deliveries, retention: c.Retention, clock: c.Clock, readTimeout: readTimeout,
+	s := &Store{db: c.DB, deliveries: c.Deliveries, retention: c.Retention, clock: c.Clock, types: c.Types, readTimeout: readTimeout,
 		searchTime: searchTime, windowLimit: windowLimit, window: firstWindow}
 	if s.retention == nil {
 		s.retention = unlimited{}
@@ -60,4 +65,18 @@ func New(c Config) *Store {
 		s.clock = clock.System()
 	}
 	return s
+}
+
+// EventTypes returns what is known of the types of providers.
+func (s *Store) EventTypes() []*eventtypes.Provider { return eventtypes.All(s.types) }
+
+// CheckTypes returns a validation error at the location if one of a filter's types is no pattern, neither as it is nor
+// as any provider writes it.
+func (s *Store) CheckTypes(location string, types []string) error {
+	for _, t := range types {
+		if len(eventtypes.Forms(s.types, t)) == 0 {
+			return apperr.Invalid(apperr.Detail{Location: location, Rule: "pattern", Message: "* must be a whole segment"})
+		}
+	}
+	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/providers/eventtypes"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/subscriptions"
 )
@@ -70,7 +71,7 @@ const (
 // newStore returns a store at a time when nothing has expired.
 func newStore(d *db.DB) *events.Store {
 	s := events.New(events.Config{DB: d, Deliveries: ofUUID{},
-		Retention: lifetimes{Payload: payloadLife, Event: eventLife}, Clock: clock.NewManual(at(10))})
+		Retention: lifetimes{Payload: payloadLife, Event: eventLife}, Clock: clock.NewManual(at(10)), Types: writers{}})
 	return s
 }
 
@@ -83,14 +84,27 @@ func fresh(e events.Event) events.Event {
 	return e
 }
 
-// matchesType defines a list's filter by type: an event matches as it does for a subscription's pattern.
-func matchesType(t require.TestingT, pattern, eventType string) bool {
-	if !strings.Contains(pattern, "*") {
-		return eventType == pattern
+// matchesType defines a list's filter by type: an event matches as it does for a subscription's pattern, which is
+// compared as it is, and by the rules of the event's provider.
+func matchesType(pattern string, e *events.Event) bool {
+	for _, form := range []string{pattern, eventtypes.RulesOf(writers{}, e.ProviderConfigKey).Normal(pattern)} {
+		if !strings.Contains(form, "*") && e.Type == form {
+			return true
+		}
+		p, err := subscriptions.ParsePattern(form)
+		if err == nil && strings.Contains(form, "*") && p.Matches(e.Type) {
+			return true
+		}
 	}
-	p, err := subscriptions.ParsePattern(pattern)
-	require.NoError(t, err)
-	return p.Matches(eventType)
+	return false
+}
+
+// writers are providers that write their types in ways of their own.
+type writers struct{}
+
+func (writers) EventTypes() []*eventtypes.Provider {
+	return []*eventtypes.Provider{{Key: "github", Rules: eventtypes.NewRules("_|", map[string]string{"a b": "b.a"})},
+		{Key: "shopify", Rules: eventtypes.NewRules("/", nil)}}
 }
 
 func at(ms int64) time.Time { return clock.FromMillis(started + ms) }

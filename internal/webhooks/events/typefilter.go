@@ -6,44 +6,65 @@ import (
 	"strings"
 
 	"sallyport/internal/platform/db"
+	"sallyport/internal/providers/eventtypes"
 )
 
 // wildcard is the segment of a pattern that matches any segment.
-const wildcard = "*"
+const wildcard = eventtypes.Wildcard
 
-// anyType restricts the list to events whose type, or the type of a batch's item, is given or matches a given pattern.
-// internal/webhooks/subscriptions defines what a pattern means; a property test compares the SQL with it.
-func anyType(w *db.Where, engine db.Engine, patterns []string) {
+// anyType restricts the list to events whose type, or the type of a batch's item, is given or matches a given pattern,
+// in one of its forms. internal/webhooks/subscriptions defines what a pattern means; a property test compares the SQL
+// with it.
+func (s *Store) anyType(w *db.Where, patterns []string) {
 	if len(patterns) == 0 || slices.Contains(patterns, wildcard) {
 		return
 	}
-	items := "json_each(e.event_types) t"
+	forms := []eventtypes.Form{}
+	for _, p := range patterns {
+		forms = append(forms, eventtypes.Forms(s.types, p)...)
+	}
+	if len(forms) == 0 {
+		w.And("1 = 0")
+		return
+	}
+	engine, items := s.db.Engine(), "json_each(e.event_types) t"
 	if engine == db.Postgres {
 		items = "json_array_elements_text(e.event_types::json) t (value)"
 	}
-	w.And("(" + fitsAny(w, engine, "e.event_type", patterns) +
-		" OR e.event_types IS NOT NULL AND EXISTS (SELECT 1 FROM " + items + " WHERE " + fitsAny(w, engine, "t.value",
-		patterns) +
+	w.And("(" + fitsAny(w, engine, "e.event_type", forms) +
+		" OR e.event_types IS NOT NULL AND EXISTS (SELECT 1 FROM " + items + " WHERE " + fitsAny(w, engine, "t.value", forms) +
 		"))")
 }
 
-// fitsAny returns the condition that a column's type is given or matches a given pattern.
-func fitsAny(w *db.Where, engine db.Engine, column string, patterns []string) string {
-	either := make([]string, 0, len(patterns))
-	for _, p := range patterns {
-		prefix, tail := strings.CutSuffix(p, "."+wildcard)
-		switch {
-		case strings.Contains(prefix, wildcard):
-			either = append(either, fitsSegments(w, engine, column, prefix, tail))
-		case tail:
-			// Not a range of text, because "." sorts differently among locales, and not LIKE, which folds case on SQLite.
-			arg := "CAST(" + w.Arg(prefix+".") + " AS text)"
-			either = append(either, "substr("+column+", 1, length("+arg+")) = "+arg)
-		default:
-			either = append(either, column+" = "+w.Arg(p))
+// fitsAny returns the condition that a column's type has or matches one of the forms.
+func fitsAny(w *db.Where, engine db.Engine, column string, forms []eventtypes.Form) string {
+	either := make([]string, 0, len(forms))
+	for _, f := range forms {
+		condition := fits(w, engine, column, f.Text)
+		if f.Key != "" {
+			condition = "(e.provider_config_key = " + w.Arg(f.Key) + " AND " + condition + ")"
 		}
+		either = append(either, condition)
 	}
 	return "(" + strings.Join(either, " OR ") + ")"
+}
+
+// fits returns the condition that a column's type is given or matches a given pattern.
+func fits(w *db.Where, engine db.Engine, column, pattern string) string {
+	if pattern == wildcard {
+		return "1 = 1"
+	}
+	prefix, tail := strings.CutSuffix(pattern, "."+wildcard)
+	switch {
+	case strings.Contains(prefix, wildcard):
+		return fitsSegments(w, engine, column, prefix, tail)
+	case tail:
+		// Not a range of text, because "." sorts differently among locales, and not LIKE, which folds case on SQLite.
+		arg := "CAST(" + w.Arg(prefix+".") + " AS text)"
+		return "substr(" + column + ", 1, length(" + arg + ")) = " + arg
+	default:
+		return column + " = " + w.Arg(pattern)
+	}
 }
 
 // fitsSegments returns the condition for a pattern with a wildcard among its segments, before a last ".*" if tail is

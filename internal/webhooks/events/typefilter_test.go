@@ -35,13 +35,13 @@ func drawPattern(rt *rapid.T, types []string) string {
 				segments[i] = "*"
 			}
 		}
+		separator := rapid.SampledFrom([]string{".", ".", "/", "_"}).Draw(rt, "separator")
 		if rapid.Bool().Draw(rt, "tail") {
 			segments = append(segments, "*")
 		}
-		return strings.Join(segments, ".")
+		return strings.Join(segments, separator)
 	}).Filter(func(p string) bool {
-		_, err := subscriptions.ParsePattern(p)
-		return err == nil
+		return p != "" && subscriptions.TypeFilterViolation(p) == nil
 	}).Draw(rt, "pattern")
 }
 
@@ -59,6 +59,7 @@ func TestTypesAgainstTheMatcher(t *testing.T) {
 			for i := range list {
 				list[i] = newEvent(env)
 				list[i].Type = types[i]
+				list[i].ProviderConfigKey = rapid.SampledFrom([]string{"github", "shopify", "other"}).Draw(rt, "key")
 			}
 			run(ctx, rt, store.DB, events.Insert(list)...)
 			f := events.Filter{}
@@ -67,7 +68,7 @@ func TestTypesAgainstTheMatcher(t *testing.T) {
 			}
 			want := []string{}
 			for _, e := range list {
-				if slices.ContainsFunc(f.Types, func(p string) bool { return matchesType(rt, p, e.Type) }) {
+				if slices.ContainsFunc(f.Types, func(p string) bool { return matchesType(p, &e.Event) }) {
 					want = append(want, e.UUID)
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/providers/eventtypes"
 	"sallyport/internal/webhooks/deliveries"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/subscriptions"
@@ -17,25 +18,43 @@ type filter struct {
 	events.Filter
 	// bound holds the connections that the reader may see, regardless of the filter.
 	bound access.Bound
-	// patterns are the types of the filter with a wildcard, exact those without.
-	patterns []subscriptions.Pattern
-	exact    []string
+	// types are the forms of the filter's types.
+	types []typeForm
 }
 
-func compile(v access.View, f events.Filter) (filter, error) {
+// typeForm is a type, or a pattern if it has a wildcard, for the events of one provider configuration; of all if key is
+// empty.
+type typeForm struct {
+	key, exact string
+	pattern    *subscriptions.Pattern
+}
+
+func (t *typeForm) fits(e *events.Event) bool {
+	return (t.key == "" || t.key == e.ProviderConfigKey) && slices.ContainsFunc(e.AllTypes(), func(kind string) bool {
+		if t.pattern != nil {
+			return t.pattern.Matches(kind)
+		}
+		return t.exact == kind
+	})
+}
+
+// compile prepares a filter. types says how providers write their types.
+func compile(types eventtypes.Source, v access.View, f events.Filter) filter {
 	c := filter{Filter: f, bound: v.Connections}
 	for _, t := range f.Types {
-		if !strings.Contains(t, "*") {
-			c.exact = append(c.exact, t)
-			continue
+		for _, form := range eventtypes.Forms(types, t) {
+			one := typeForm{key: form.Key, exact: form.Text}
+			if strings.Contains(form.Text, eventtypes.Wildcard) {
+				p, err := subscriptions.ParsePattern(form.Text)
+				if err != nil {
+					continue // it has a character that no type has
+				}
+				one.pattern = &p
+			}
+			c.types = append(c.types, one)
 		}
-		p, err := subscriptions.ParsePattern(t)
-		if err != nil {
-			return filter{}, err
-		}
-		c.patterns = append(c.patterns, p)
 	}
-	return c, nil
+	return c
 }
 
 // asksDeliveries reports whether the filter looks at the deliveries of events.
@@ -90,14 +109,7 @@ func (f *filter) matchesEvent(e *events.Event) bool {
 }
 
 func (f *filter) matchesType(e *events.Event) bool {
-	if len(f.Types) == 0 {
-		return true
-	}
-	return slices.ContainsFunc(e.AllTypes(), func(t string) bool {
-		return slices.Contains(f.exact, t) || slices.ContainsFunc(f.patterns, func(p subscriptions.Pattern) bool {
-			return p.Matches(t)
-		})
-	})
+	return len(f.Types) == 0 || slices.ContainsFunc(f.types, func(t typeForm) bool { return t.fits(e) })
 }
 
 func (f *filter) matchesSearch(e *events.Event) bool {

@@ -126,10 +126,10 @@ const retryAfter = 5 * time.Second
 //
 // Errors: too_many_streams if the environment has its maximum of readers; unavailable if this node has, or is stopping.
 func (s *Service) Open(ctx context.Context, r Request) (*Reader, error) {
-	filter, err := compile(r.View, r.Filter)
-	if err != nil {
+	if err := s.events.CheckTypes("query.event_type", r.Filter.Types); err != nil {
 		return nil, err
 	}
+	filter := compile(s.events, r.View, r.Filter)
 	select {
 	case <-s.stopping:
 		return nil, apperr.New(apperr.CodeUnavailable, "The server is stopping").RetryIn(retryAfter)

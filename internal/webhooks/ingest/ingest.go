@@ -26,6 +26,7 @@ import (
 	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/ratelimit"
 	"sallyport/internal/providers/connections"
+	"sallyport/internal/providers/eventtypes"
 	"sallyport/internal/providers/verification"
 	"sallyport/internal/webhooks/deliveries"
 	"sallyport/internal/webhooks/events"
@@ -52,6 +53,8 @@ type Connections interface {
 type Subscriptions interface {
 	Match(ctx context.Context, env id.Environment, providerConfigKey, connectionID string,
 		types []string) ([]subscriptions.Matched, subscriptions.Generation, error)
+	// TypeRules returns the rules of a provider configuration for the types of its events.
+	TypeRules(providerConfigKey string) eventtypes.Rules
 	// Current reports whether the subscriptions of the environment are as they were for that Match. It does not wait.
 	Current(env id.Environment, g subscriptions.Generation) bool
 }

@@ -19,6 +19,7 @@ import (
 	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/platform/testkit/await"
+	"sallyport/internal/providers/eventtypes"
 	"sallyport/internal/webhooks/deliveries"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/filters"
@@ -58,6 +59,8 @@ func (x *index) Match(ctx context.Context, env id.Environment, _, _ string,
 	x.matches[env]++
 	return append([]subscriptions.Matched(nil), x.matched[env]...), x.generation[env], nil
 }
+
+func (*index) TypeRules(string) eventtypes.Rules { return eventtypes.Rules{} }
 
 func (x *index) Current(env id.Environment, g subscriptions.Generation) bool {
 	x.mu.Lock()

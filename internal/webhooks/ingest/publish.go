@@ -26,14 +26,27 @@ const (
 	MaxPublishedType = 255
 	// MaxPublishedKey is the maximum length of the idempotency key, in characters.
 	MaxPublishedKey = 255
-	// PublishedTypePattern is the pattern of the types of published events.
-	PublishedTypePattern = `^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$`
 )
 
-var publishedType = regexp.MustCompile(PublishedTypePattern)
+var (
+	// publishedType is the form of the types of published events, and writtenType that before the rules of the
+	// connection's provider are applied.
+	publishedType = regexp.MustCompile(`^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$`)
+	writtenType   = regexp.MustCompile(`^[!-~]+$`)
+)
+
+const (
+	messageType = "must be letters, digits, hyphens and underscores, in segments separated by dots, or by what the " +
+		"provider of the connection puts between them"
+	messageReserved = "must not begin with " + events.OwnProvider + ", which is for the gateway's own events"
+)
+
+// ownType reports whether a type is reserved for the gateway's own events.
+func ownType(t string) bool { return t == events.OwnProvider || strings.HasPrefix(t, events.OwnPrefix) }
 
 // Publication is an event that a caller publishes.
 type Publication struct {
+	// EventType is also accepted as the provider of the connection writes it.
 	EventType string
 	// Data is the event's body: any JSON value.
 	Data json.RawMessage
@@ -52,11 +65,10 @@ func (in *Publication) Check(v *apperr.Violations) {
 		v.Add("event_type", "min_length", "must not be empty")
 	case len(t) > MaxPublishedType:
 		v.Add("event_type", "max_length", fmt.Sprintf("must be at most %d characters", MaxPublishedType))
-	case !publishedType.MatchString(t):
-		v.Add("event_type", "pattern", "must be letters, digits, hyphens and underscores, in segments separated by dots")
-	case t == events.OwnProvider || strings.HasPrefix(t, events.OwnPrefix):
-		v.Add("event_type", "reserved", "must not begin with "+events.OwnProvider+
-			", which is for the gateway's own events")
+	case !writtenType.MatchString(t) || in.ConnectionID == nil && !publishedType.MatchString(t):
+		v.Add("event_type", "pattern", messageType)
+	case ownType(t):
+		v.Add("event_type", "reserved", messageReserved)
 	}
 	if isNestedDeeper(in.Data, maxJSONDepth) {
 		v.Add("data", "depth", fmt.Sprintf("must not be nested more than %d deep", maxJSONDepth))
@@ -104,6 +116,16 @@ func (s *Service) publish(ctx context.Context, p access.Principal, in Publicatio
 	if err != nil {
 		return Receipt{}, err
 	}
+	kind := in.EventType
+	if about != nil {
+		kind = s.subs.TypeRules(about.ProviderConfigKey).Normal(kind)
+		if !publishedType.MatchString(kind) && writtenType.MatchString(in.EventType) {
+			v.Add("event_type", "pattern", messageType)
+		}
+		if ownType(kind) && !ownType(in.EventType) {
+			v.Add("event_type", "reserved", messageReserved)
+		}
+	}
 	if err := v.Err(); err != nil {
 		return Receipt{}, err
 	}
@@ -118,7 +140,7 @@ func (s *Service) publish(ctx context.Context, p access.Principal, in Publicatio
 	it := &item{check: db.CheckOf(ctx), payload: events.Payload{Headers: "{}", Body: body.Bytes(), Encoding: events.JSON}}
 	it.event = events.NewEvent{Event: events.Event{
 		Environment: p.Environment, Provider: events.OwnProvider, ProviderConfigKey: events.OwnProvider,
-		Type: in.EventType, Verification: string(verification), ContentType: "application/json", BodySize: int64(body.Len()),
+		Type: kind, Verification: string(verification), ContentType: "application/json", BodySize: int64(body.Len()),
 		IdempotencySource: events.SourceEvent, ReceivedAt: s.clock.Now(),
 	}}
 	if about != nil {

@@ -101,6 +101,9 @@ func (s *Service) Create(ctx context.Context, p access.Principal, o Order) (Repl
 // exist.
 func (s *Service) checkOrder(ctx context.Context, v access.View, o *Order) error {
 	o.Bound = v.Connections
+	if err := s.cfg.Events.CheckTypes("filter.event_type", o.Filter.Types); err != nil {
+		return err
+	}
 	if o.To == "" {
 		return nil
 	}

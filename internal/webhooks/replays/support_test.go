@@ -20,6 +20,7 @@ import (
 	"sallyport/internal/platform/jobs/jobstest"
 	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/providers/eventtypes"
 	"sallyport/internal/webhooks/deliveries"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/subscriptions"
@@ -46,6 +47,16 @@ func (f *targets) Target(_ context.Context, _ id.Environment, subscriptionID str
 		return nil, apperr.NotFound("webhook subscription")
 	}
 	return t, nil
+}
+
+func (*targets) TypeRules(string) eventtypes.Rules { return eventtypes.Rules{} }
+
+func (*targets) Warnings(context.Context, *subscriptions.Subscription) []subscriptions.Warning {
+	return nil
+}
+
+func (*targets) TestedTypes(context.Context, *subscriptions.Subscription, string) []subscriptions.TestedType {
+	return nil
 }
 
 func (f *targets) Disable(context.Context, id.Environment, string, string) error { return nil }

@@ -59,7 +59,7 @@ func benchIndex(tb testing.TB, n int) *index {
 		}
 		p, err := ParsePattern(text)
 		require.NoError(tb, err)
-		entries[i] = entry{Matched: Matched{ID: fmt.Sprintf("sub_%05d", i), Enabled: true}, scope: s, patterns: []Pattern{p}}
+		entries[i] = entry{Matched: Matched{ID: fmt.Sprintf("sub_%05d", i), Enabled: true}, scope: s, slots: []slot{{p, s}}}
 	}
 	return newIndex(entries)
 }

@@ -9,12 +9,15 @@ import (
 
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/providers/eventtypes"
 )
 
 // Directory finds the subscriptions of an event, from memory. It is separate from Service, so that the consequences of
 // a change of a subscription can look subscriptions up. It is safe for concurrent use.
 type Directory struct {
-	db      *db.DB
+	db *db.DB
+	// types says how providers write their types; nil if none does so in a way of its own.
+	types   eventtypes.Source
 	filters filterCache
 	// generations counts the states of all indexes, so that no two states have the same number.
 	generations atomic.Uint64
@@ -25,9 +28,9 @@ type Directory struct {
 	wanted map[id.Environment]struct{}
 }
 
-// NewDirectory returns a Directory that has read nothing yet.
-func NewDirectory(d *db.DB) *Directory {
-	return &Directory{db: d, live: map[id.Environment]*liveIndex{}, wanted: map[id.Environment]struct{}{}}
+// NewDirectory returns a Directory that has read nothing yet. types may be nil.
+func NewDirectory(d *db.DB, types eventtypes.Source) *Directory {
+	return &Directory{db: d, types: types, live: map[id.Environment]*liveIndex{}, wanted: map[id.Environment]struct{}{}}
 }
 
 // Generation names a state of an environment's index.
@@ -133,7 +136,7 @@ func (d *Directory) read(ctx context.Context, env id.Environment, l *liveIndex) 
 	if err != nil {
 		return err
 	}
-	entries, err := readEntries(ctx, d.db.Reserved(), env, d.filters.get)
+	entries, err := d.readEntries(ctx, d.db.Reserved(), env)
 	if err != nil {
 		return err
 	}
@@ -170,7 +173,7 @@ func (d *Directory) apply(ctx context.Context, env id.Environment, l *liveIndex,
 		return nil // as above
 	}
 	for some := range slices.Chunk(ids, maxFollowed) {
-		entries, err := readEntries(ctx, d.db.Reserved(), env, d.filters.get, some...)
+		entries, err := d.readEntries(ctx, d.db.Reserved(), env, some...)
 		if err != nil {
 			return err
 		}
@@ -203,6 +206,14 @@ func (d *Directory) forget(env id.Environment, l *liveIndex) {
 	if d.live[env] == l {
 		delete(d.live, env)
 	}
+}
+
+// TypesChanged makes every Match that begins from now on use the present rules of providers for their types.
+func (d *Directory) TypesChanged() { d.forgetAll() }
+
+// TypeRules returns the rules of a provider configuration for the types of its events.
+func (d *Directory) TypeRules(providerConfigKey string) eventtypes.Rules {
+	return eventtypes.RulesOf(d.types, providerConfigKey)
 }
 
 // forgetAll is forget for all indexes.

@@ -3,6 +3,7 @@ package subscriptions
 import (
 	"slices"
 
+	"sallyport/internal/providers/eventtypes"
 	"sallyport/internal/webhooks/filters"
 )
 
@@ -25,29 +26,36 @@ const (
 type Explanation struct {
 	// Failed is the first condition that the event does not meet; empty if it meets all.
 	Failed Condition
-	// Pattern is the first pattern that matches the event's type; empty if none does.
+	// Pattern is the first pattern that matches the event's type, as the subscription has it; empty if none does.
 	Pattern string
 	// Filter is the result of the filter; nil if the subscription has none, or the event fails an earlier condition.
 	Filter *filters.Result
 }
 
 // Explain compares an event of the connection and the types with the subscription, as matching does, except for the
-// filter. An event without a provider configuration comes from no connection and meets every scope.
-func (sub *Subscription) Explain(providerConfigKey, connectionID string, types ...string) Explanation {
-	return sub.explain(providerConfigKey, connectionID, func(p Pattern) bool {
+// filter. rules are those of the event's provider configuration. An event without a provider configuration comes from
+// no connection and meets every scope.
+func (sub *Subscription) Explain(rules eventtypes.Rules, providerConfigKey, connectionID string,
+	types ...string) Explanation {
+	return sub.explain(rules, providerConfigKey, connectionID, func(p Pattern) bool {
 		return slices.ContainsFunc(types, p.Matches)
 	})
 }
 
 // ExplainOwn is Explain for one of the gateway's own events.
-func (sub *Subscription) ExplainOwn(providerConfigKey, connectionID, eventType string) Explanation {
-	return sub.explain(providerConfigKey, connectionID, func(p Pattern) bool { return p.matchesOwn(eventType) })
+func (sub *Subscription) ExplainOwn(rules eventtypes.Rules, providerConfigKey, connectionID,
+	eventType string) Explanation {
+	return sub.explain(rules, providerConfigKey, connectionID, func(p Pattern) bool { return p.matchesOwn(eventType) })
 }
 
-func (sub *Subscription) explain(providerConfigKey, connectionID string, fits func(Pattern) bool) Explanation {
+func (sub *Subscription) explain(rules eventtypes.Rules, providerConfigKey, connectionID string,
+	fits func(Pattern) bool) Explanation {
 	var e Explanation
 	for _, text := range sub.EventTypes {
-		if p, err := ParsePattern(text); err == nil && fits(p) {
+		if slices.ContainsFunc([]string{text, rules.Normal(text)}, func(form string) bool {
+			p, violation := parsePattern(form)
+			return violation == nil && fits(p)
+		}) {
 			e.Pattern = text
 			break
 		}

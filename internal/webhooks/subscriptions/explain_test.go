@@ -7,7 +7,19 @@ import (
 	"pgregory.net/rapid"
 
 	"sallyport/internal/platform/id"
+	"sallyport/internal/providers/eventtypes"
 )
+
+// writers are providers that write their types in ways of their own.
+type writers struct{}
+
+func (writers) EventTypes() []*eventtypes.Provider {
+	return []*eventtypes.Provider{
+		{Key: "github", Name: "GitHub", Rules: eventtypes.NewRules("/", nil),
+			Known: []eventtypes.Known{{Written: "a/b", Type: "a.b"}, {Written: "c/*", Type: "c.*"}}},
+		{Key: "stripe", Name: "Stripe", Rules: eventtypes.NewRules(":", map[string]string{"r s": "b.a"})},
+	}
+}
 
 // An explanation of a subscription agrees with matching, for all scopes, patterns and types.
 func TestExplanationsAgreeWithMatching(t *testing.T) {
@@ -16,25 +28,22 @@ func TestExplanationsAgreeWithMatching(t *testing.T) {
 		segment := rapid.SampledFrom([]string{"a", "b"})
 		key := rapid.SampledFrom([]string{"", "github", "stripe"})
 		connection := rapid.SampledFrom([]string{"", "x", "y"})
-		pattern := rapid.SampledFrom([]string{"*", "a", "a.*", "a.b", "*.b", "b.*.a"})
+		pattern := rapid.SampledFrom([]string{"*", "a", "a.*", "a.b", "*.b", "b.*.a", "a/b", "a/*", "*/b", "a:b", "/a",
+			"r s", "a:*/b"})
 		sub := Subscription{ID: id.New(id.PrefixSubscription), ProviderConfigKey: key.Draw(rt, "key"),
 			ConnectionID: connection.Draw(rt, "connection"), EventTypes: rapid.SliceOfN(pattern, 1, 3).Draw(rt, "patterns"),
 			Enabled: true}
 		eventType := segment.Draw(rt, "type")
 		for range rapid.IntRange(0, 2).Draw(rt, "segments") {
-			eventType += "." + segment.Draw(rt, "segment")
+			eventType += rapid.SampledFrom([]string{".", ".", "/", ":"}).Draw(rt, "separator") + segment.Draw(rt, "segment")
 		}
 		eventKey := rapid.SampledFrom([]string{"github", "stripe"}).Draw(rt, "event key")
 		eventConnection := rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "event connection")
 
-		e := entry{Matched: Matched{ID: sub.ID, Enabled: true}, scope: scope{sub.ProviderConfigKey, sub.ConnectionID}}
-		for _, text := range sub.EventTypes {
-			p, err := ParsePattern(text)
-			require.NoError(rt, err)
-			e.patterns = append(e.patterns, p)
-		}
+		own := scope{sub.ProviderConfigKey, sub.ConnectionID}
+		e := entry{Matched: Matched{ID: sub.ID, Enabled: true}, scope: own, slots: slotsOf(writers{}, sub.EventTypes, own)}
 		matched := len(newIndex([]entry{e}).match(scope{eventKey, eventConnection}, []string{eventType})) == 1
-		got := sub.Explain(eventKey, eventConnection, eventType)
+		got := sub.Explain(eventtypes.RulesOf(writers{}, eventKey), eventKey, eventConnection, eventType)
 		require.Equal(rt, matched, got.Failed == "", "%+v", got)
 		if matched {
 			require.Contains(rt, sub.EventTypes, got.Pattern)
@@ -55,13 +64,60 @@ func TestOwnEventsAreAskedForByName(t *testing.T) {
 		p, err := ParsePattern(pattern)
 		require.NoError(t, err)
 		require.Equal(t, takes, p.matchesOwn(eventType), pattern)
-		x := newIndex([]entry{{Matched: Matched{ID: "a"}, scope: scope{connectionID: "acme"}, patterns: []Pattern{p, p}}})
+		x := newIndex([]entry{{Matched: Matched{ID: "a"}, scope: scope{connectionID: "acme"}, slots: []slot{
+			{p, scope{connectionID: "acme"}}, {p, scope{connectionID: "acme"}}}}})
 		require.Equal(t, takes, len(x.matchOwn(scope{"github", "acme"}, eventType)) == 1, pattern)
 		require.Empty(t, x.matchOwn(scope{"github", "other"}, eventType), pattern)
 		require.Equal(t, pattern[0] == 's', x.wantsOwn(), pattern)
 		sub := Subscription{EventTypes: []string{pattern}}
-		require.Equal(t, takes, sub.ExplainOwn("github", "acme", eventType).Failed == "", pattern)
+		require.Equal(t, takes, sub.ExplainOwn(eventtypes.Rules{}, "github", "acme", eventType).Failed == "", pattern)
 		require.Equal(t, p.Matches(eventType), len(x.match(scope{"github", "acme"}, []string{eventType})) == 1,
 			"a provider's event of that name")
+	}
+}
+
+// A pattern is written by the rules of the provider that an event is of: that of the subscription, or any. It still
+// matches the types that have its own text, and no events of others.
+func TestPatternsAsProvidersWriteThem(t *testing.T) {
+	t.Parallel()
+	const other = "gitlab" // writes types with dots
+	for _, tt := range []struct {
+		bound   scope
+		pattern string
+		event   scope
+		kind    string
+		matches bool
+	}{
+		{scope{}, "a/b", scope{"github", "x"}, "a.b", true},
+		{scope{}, "a.b", scope{"github", "x"}, "a.b", true},
+		{scope{}, "a/*", scope{"github", "x"}, "a.b.c", true},
+		{scope{}, "/a/b/", scope{"github", "x"}, "a.b", true},
+		{scope{}, "a/b", scope{"stripe", "x"}, "a.b", false},
+		{scope{}, "a/b", scope{"stripe", "x"}, "a/b", true},
+		{scope{}, "a/b", scope{other, "x"}, "a.b", false},
+		{scope{}, "a:b", scope{"stripe", "x"}, "a.b", true},
+		{scope{}, "r s", scope{"stripe", "x"}, "b.a", true},
+		{scope{}, "r s", scope{"github", "x"}, "b.a", false},
+		{scope{"github", ""}, "a/b", scope{"github", "x"}, "a.b", true},
+		{scope{"github", ""}, "a:b", scope{"github", "x"}, "a.b", false},
+		{scope{"github", "x"}, "a/b", scope{"github", "x"}, "a.b", true},
+		{scope{"github", "x"}, "a/b", scope{"github", "y"}, "a.b", false},
+		{scope{"", "x"}, "a/b", scope{"github", "x"}, "a.b", true},
+		{scope{"", "x"}, "a/b", scope{"github", "y"}, "a.b", false},
+		{scope{"stripe", ""}, "a/b", scope{"github", "x"}, "a.b", false},
+	} {
+		x := newIndex([]entry{{Matched: Matched{ID: "a"}, scope: tt.bound, slots: slotsOf(writers{}, []string{tt.pattern},
+			tt.bound)}})
+		require.Equal(t, tt.matches, len(x.match(tt.event, []string{tt.kind})) == 1, "%+v", tt)
+		sub := Subscription{EventTypes: []string{tt.pattern}, ProviderConfigKey: tt.bound.providerConfigKey,
+			ConnectionID: tt.bound.connectionID}
+		found := sub.Explain(eventtypes.RulesOf(writers{}, tt.event.providerConfigKey), tt.event.providerConfigKey,
+			tt.event.connectionID, tt.kind)
+		require.Equal(t, tt.matches, found.Failed == "", "%+v", tt)
+		if tt.matches {
+			require.Equal(t, tt.pattern, found.Pattern, "the pattern is shown as it is written")
+		}
+		x.set("a", nil)
+		require.Equal(t, newIndex(nil), x, "nothing is left of it")
 	}
 }

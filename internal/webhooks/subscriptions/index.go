@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"sallyport/internal/providers/eventtypes"
 	"sallyport/internal/webhooks/filters"
 )
 
@@ -23,14 +24,45 @@ type scope struct{ providerConfigKey, connectionID string }
 // entry is one subscription in the index. It is immutable.
 type entry struct {
 	Matched
-	scope    scope
-	patterns []Pattern
+	scope scope
+	slots []slot
+}
+
+// slot is a place of a subscription in the index: under one form of one of its patterns, for the events of a scope. A
+// pattern that a provider writes in another way has a further place, which only the events of that provider reach, so
+// that it costs the events of others nothing.
+type slot struct {
+	pattern Pattern
+	scope   scope
+}
+
+func (p slot) equal(other slot) bool { return p.scope == other.scope && p.pattern.equal(other.pattern) }
+
+// slotsOf returns the slots of a subscription. Texts that are a pattern in no form have none.
+func slotsOf(types eventtypes.Source, patterns []string, s scope) []slot {
+	var slots []slot
+	for _, text := range patterns {
+		for _, form := range eventtypes.Forms(types, text) {
+			if form.Key != "" && s.providerConfigKey != "" && form.Key != s.providerConfigKey {
+				continue
+			}
+			p, violation := parsePattern(form.Text)
+			if violation != nil {
+				continue
+			}
+			of := s
+			if form.Key != "" {
+				of.providerConfigKey = form.Key
+			}
+			slots = append(slots, slot{p, of})
+		}
+	}
+	return slots
 }
 
 // same reports whether the entries match the same events in the same way.
 func (e *entry) same(other *entry) bool {
-	return e.Matched == other.Matched && e.scope == other.scope &&
-		slices.EqualFunc(e.patterns, other.patterns, Pattern.equal)
+	return e.Matched == other.Matched && e.scope == other.scope && slices.EqualFunc(e.slots, other.slots, slot.equal)
 }
 
 // index finds the subscriptions of an environment that match an event. Its cost depends on the depth of the event's
@@ -66,37 +98,37 @@ func (x *index) set(subscriptionID string, e *entry) bool {
 		return false
 	}
 	if old != nil {
-		for _, p := range old.patterns {
-			x.root.remove(p.segments, p.tail, old)
+		for _, p := range old.slots {
+			x.root.remove(p.pattern.segments, p, old)
 		}
 		delete(x.byID, subscriptionID)
 	}
 	if e != nil {
-		for _, p := range e.patterns {
-			x.root.insert(p.segments, p.tail, e)
+		for _, p := range e.slots {
+			x.root.insert(p, e)
 		}
 		x.byID[subscriptionID] = e
 	}
 	return true
 }
 
-// insert adds the entry under the segments below n.
-func (n *node) insert(segments []string, tail bool, e *entry) {
-	for _, segment := range segments {
+// insert adds the entry at a place below n.
+func (n *node) insert(p slot, e *entry) {
+	for _, segment := range p.pattern.segments {
 		n = n.child(segment)
 	}
-	ends := n.ends(tail)
+	ends := n.ends(p.pattern.tail)
 	if *ends == nil {
 		*ends = map[scope][]*entry{}
 	}
-	list := (*ends)[e.scope]
+	list := (*ends)[p.scope]
 	if at, found := slices.BinarySearchFunc(list, e, byID); !found {
-		(*ends)[e.scope] = slices.Insert(list, at, e)
+		(*ends)[p.scope] = slices.Insert(list, at, e)
 	}
 }
 
-// remove removes the entry from under the segments below n, and the nodes that hold nothing then.
-func (n *node) remove(segments []string, tail bool, e *entry) {
+// remove removes the entry from the place under the segments below n, and the nodes that hold nothing then.
+func (n *node) remove(segments []string, p slot, e *entry) {
 	if len(segments) > 0 {
 		segment := segments[0]
 		c := n.literal[segment]
@@ -104,23 +136,23 @@ func (n *node) remove(segments []string, tail bool, e *entry) {
 			c = n.any
 		}
 		if c == nil {
-			return // the subscription has the pattern twice
+			return // the subscription has the place twice
 		}
-		c.remove(segments[1:], tail, e)
+		c.remove(segments[1:], p, e)
 		if c.holdsNothing() {
 			n.forget(segment)
 		}
 		return
 	}
-	ends := n.ends(tail)
-	list := (*ends)[e.scope]
+	ends := n.ends(p.pattern.tail)
+	list := (*ends)[p.scope]
 	at, found := slices.BinarySearchFunc(list, e, byID)
 	switch {
 	case !found:
 	case len(list) > 1:
-		(*ends)[e.scope] = slices.Delete(list, at, at+1)
+		(*ends)[p.scope] = slices.Delete(list, at, at+1)
 	case len(*ends) > 1:
-		delete(*ends, e.scope)
+		delete(*ends, p.scope)
 	default:
 		*ends = nil
 	}

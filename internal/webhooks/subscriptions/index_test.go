@@ -21,7 +21,7 @@ func TestIndexChangedInPlace(t *testing.T) {
 	t.Parallel()
 	known := []*filters.Filter{nil, filters.New("true"), filters.New("false")}
 	rapid.Check(t, func(t *rapid.T) {
-		segment := rapid.SampledFrom([]string{"a", "b", OwnProvider, "*"})
+		segment := rapid.SampledFrom([]string{"a", "b", "a/b", "*/a", "b:a", OwnProvider, "*"})
 		pattern := rapid.Map(rapid.SliceOfN(segment, 1, 3), func(s []string) string { return strings.Join(s, ".") })
 		present := map[string]entry{}
 		x := newIndex(nil)
@@ -39,11 +39,7 @@ func TestIndexChangedInPlace(t *testing.T) {
 				scope: scope{rapid.SampledFrom([]string{"", "github"}).Draw(t, "key"),
 					rapid.SampledFrom([]string{"", "c1"}).Draw(t, "connection")},
 			}
-			for _, text := range rapid.SliceOfN(pattern, 1, 4).Draw(t, "patterns") {
-				p, err := ParsePattern(text)
-				require.NoError(t, err)
-				e.patterns = append(e.patterns, p)
-			}
+			e.slots = slotsOf(writers{}, rapid.SliceOfN(pattern, 1, 4).Draw(t, "patterns"), e.scope)
 			require.Equal(t, !exists || !old.same(&e), x.set(name, &e))
 			present[name] = e
 		}
@@ -62,7 +58,7 @@ func TestIndexChangedInPlace(t *testing.T) {
 func TestAChangeThatWaitsTooLongDropsTheIndex(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
-		d := NewDirectory(store.DB)
+		d := NewDirectory(store.DB, nil)
 		current := func(env id.Environment) func() bool {
 			_, g, err := d.Match(t.Context(), env, "", "", []string{"a"})
 			require.NoError(t, err)
@@ -87,7 +83,7 @@ func TestAChangeThatWaitsTooLongDropsTheIndex(t *testing.T) {
 func TestOwnWaitsForNoReader(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
-		d := NewDirectory(store.DB)
+		d := NewDirectory(store.DB, nil)
 		own := func() (o *Own) {
 			require.NoError(t, store.DB.Tx(t.Context(), func(tx *sql.Tx) (err error) {
 				o, err = d.Own(t.Context(), tx, "env_a")

@@ -26,7 +26,7 @@ func (d *Directory) Own(ctx context.Context, tx db.Querier, env id.Environment) 
 	d.mu.Lock()
 	d.wanted[env] = struct{}{}
 	d.mu.Unlock()
-	entries, err := readEntries(ctx, tx, env, d.filters.get)
+	entries, err := d.readEntries(ctx, tx, env)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"sallyport/internal/providers/eventtypes"
 )
 
 // maxPatternLength limits an event-type pattern, in characters.
@@ -66,13 +68,26 @@ func parsePattern(text string) (Pattern, *PatternError) {
 	return Pattern{segments: segments}, nil
 }
 
-// TypeFilterViolation says why s, which is not just a type, is not a pattern either; nil if it is one. It is for the
-// filters of lists, which accept both and check lengths themselves.
+// PatternViolation says why no provider's rules can make a pattern of a text; nil if some could. Whether they do is
+// checked where the rules are known.
+func PatternViolation(text string) *PatternError {
+	_, violation := parsePattern(text)
+	foreign := strings.Contains(text, wildcard) && !eventtypes.FitsNowhere(text) || strings.Contains(text, " ")
+	if violation == nil || violation.Rule == "pattern" && foreign && !strings.ContainsFunc(text, func(r rune) bool {
+		return r != ' ' && unprintable(r)
+	}) {
+		return nil
+	}
+	return violation
+}
+
+// TypeFilterViolation is PatternViolation for a text that may also be just a type. It is for the filters of lists,
+// which check lengths themselves.
 func TypeFilterViolation(s string) *PatternError {
 	if !strings.Contains(s, wildcard) {
 		return nil
 	}
-	if _, violation := parsePattern(s); violation != nil && violation.Rule == "pattern" {
+	if violation := PatternViolation(s); violation != nil && violation.Rule == "pattern" {
 		return violation
 	}
 	return nil
@@ -110,6 +125,19 @@ func (p Pattern) Matches(eventType string) bool {
 		}
 	}
 	return true
+}
+
+// overlaps reports whether some type matches both patterns.
+func (p Pattern) overlaps(other Pattern) bool {
+	for i := range max(len(p.segments), len(other.segments)) {
+		if i >= len(p.segments) || i >= len(other.segments) {
+			return i >= len(p.segments) && p.tail || i >= len(other.segments) && other.tail
+		}
+		if a, b := p.segments[i], other.segments[i]; a != b && a != wildcard && b != wildcard {
+			return false
+		}
+	}
+	return p.tail == other.tail
 }
 
 // matchesOwn reports whether the type of one of the gateway's own events matches the pattern. The pattern must name the

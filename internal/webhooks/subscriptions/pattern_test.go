@@ -76,7 +76,7 @@ func FuzzParsePattern(f *testing.F) {
 		if p.tail != p.Matches(text+".more") {
 			t.Fatalf("%q treats a further segment as if it had no tail, or one too many", text)
 		}
-		if got := newIndex([]entry{{patterns: []Pattern{p}}}).match(scope{}, []string{text}); len(got) != 1 {
+		if got := newIndex([]entry{{slots: []slot{{pattern: p}}}}).match(scope{}, []string{text}); len(got) != 1 {
 			t.Fatalf("the index finds %d of %q", len(got), text)
 		}
 	})
@@ -101,7 +101,7 @@ func TestIndexEqualsDefinition(t *testing.T) {
 			for _, text := range rapid.SliceOfN(pattern, 1, 4).Draw(t, "patterns") {
 				p, err := ParsePattern(text)
 				require.NoError(t, err)
-				e.patterns = append(e.patterns, p)
+				e.slots = append(e.slots, slot{p, e.scope})
 			}
 			entries = append(entries, e)
 		}
@@ -122,20 +122,31 @@ func naive(entries []entry, event scope, types []string) []Matched {
 			e.scope.connectionID != "" && e.scope.connectionID != event.connectionID {
 			continue
 		}
-		if matchesAny(e.patterns, types) {
+		if matchesAny(e.slots, types) {
 			out = append(out, e.Matched)
 		}
 	}
 	return out
 }
 
-func matchesAny(patterns []Pattern, types []string) bool {
-	for _, p := range patterns {
+func matchesAny(slots []slot, types []string) bool {
+	for _, s := range slots {
 		for _, t := range types {
-			if p.Matches(t) {
+			if s.pattern.Matches(t) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// Without knowing the providers only that is refused of which no rules could make a pattern.
+func TestPatternViolation(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"*", "a.b", "a/b", "a/*", "Push Hook", "#a.*", "a:b.*/c", "*-x"} {
+		require.Nil(t, PatternViolation(text), text)
+	}
+	for _, text := range []string{"", "a*", "a.*b", "**", "a..b", ".", "a.", "a/\n*", "a\t*", strings.Repeat("/", 300)} {
+		require.NotNil(t, PatternViolation(text), text)
+	}
 }

@@ -47,7 +47,7 @@ func checkEventTypes(v *apperr.Violations, types []string) {
 	}
 	for i, t := range types {
 		at := fmt.Sprintf("[%d]", i)
-		if _, violation := parsePattern(t); violation != nil {
+		if violation := PatternViolation(t); violation != nil {
 			v.Add(at, violation.Rule, violation.Message)
 		} else if slices.Contains(types[:i], t) {
 			v.Add(at, "unique", "must occur only once")
@@ -154,7 +154,24 @@ func (s *Service) check(ctx context.Context, v *apperr.Violations, ch *Change, n
 			v.Add("metadata", "max_length", fmt.Sprintf("must be at most %d bytes of compact JSON", MaxMetadata))
 		}
 	}
+	if ch.EventTypes.Set || ch.ProviderConfigKey.Set {
+		s.checkPatterns(v, next)
+	}
 	return s.checkScope(ctx, v, ch, next.Environment, scope{next.ProviderConfigKey, next.ConnectionID})
+}
+
+// checkPatterns checks that each pattern is one in the way of a provider whose events the subscription can get. Those
+// that can be none in any way are reported by checkEventTypes.
+func (s *Service) checkPatterns(v *apperr.Violations, next *Subscription) {
+	for i, text := range next.EventTypes {
+		if PatternViolation(text) != nil ||
+			len(slotsOf(s.types, []string{text}, scope{providerConfigKey: next.ProviderConfigKey})) > 0 {
+			continue
+		}
+		if _, violation := parsePattern(text); violation != nil {
+			v.Add(fmt.Sprintf("event_types[%d]", i), violation.Rule, violation.Message)
+		}
+	}
 }
 
 func (s *Service) checkTarget(ctx context.Context, v *apperr.Violations, location, target string) {

@@ -16,6 +16,7 @@ import (
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/connections"
 )
 
 // Targets checks where requests may go. *egress.Client implements it.
@@ -32,6 +33,8 @@ type Connections interface {
 	ConfigKeyExists(env id.Environment, providerConfigKey string) bool
 	// Exists reports whether the environment has the connection under the provider configuration.
 	Exists(ctx context.Context, env id.Environment, providerConfigKey, connectionID string) (bool, error)
+	// OfID returns the environment's connections of that id, one for each provider configuration.
+	OfID(ctx context.Context, env id.Environment, connectionID string) ([]connections.Connection, error)
 	// ExistsUnderAnyKey reports whether the environment has a connection of that id under any provider configuration.
 	ExistsUnderAnyKey(ctx context.Context, env id.Environment, connectionID string) (bool, error)
 }
@@ -99,7 +102,7 @@ type targetKey struct {
 // New returns a Service.
 func New(cfg Config) *Service {
 	if cfg.Directory == nil {
-		cfg.Directory = NewDirectory(cfg.DB)
+		cfg.Directory = NewDirectory(cfg.DB, nil)
 	}
 	return &Service{Directory: cfg.Directory, cfg: cfg, own: originOf(cfg.PublicURL), seen: -1}
 }

@@ -11,7 +11,6 @@ import (
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
-	"sallyport/internal/webhooks/filters"
 )
 
 // row is a stored subscription with its sealed values.
@@ -70,11 +69,11 @@ func visible(v access.View) *db.Where {
 
 // indexed is the part of a row that the index needs.
 type indexed struct {
-	id       string
-	enabled  bool
-	scope    scope
-	patterns []Pattern
-	filter   string
+	id      string
+	enabled bool
+	scope   scope
+	types   []string
+	filter  string
 }
 
 func indexedColumns(r *indexed) db.Columns {
@@ -83,32 +82,14 @@ func indexedColumns(r *indexed) db.Columns {
 		db.Col("enabled", &r.enabled),
 		db.Col("provider_config_key", db.Null(&r.scope.providerConfigKey)),
 		db.Col("connection_id", db.Null(&r.scope.connectionID)),
-		db.Col("event_types", db.Text(nil, func(text string) (err error) {
-			r.patterns, err = decodePatterns(text)
-			return err
-		})),
+		db.Col("event_types", db.JSON(&r.types)),
 		db.Col("filter", db.Null(&r.filter)),
 	}
 }
 
-func decodePatterns(text string) ([]Pattern, error) {
-	var types []string
-	if err := db.DecodeJSON(text, &types); err != nil {
-		return nil, err
-	}
-	patterns := make([]Pattern, len(types))
-	for i, t := range types {
-		var err error
-		if patterns[i], err = ParsePattern(t); err != nil {
-			return nil, err
-		}
-	}
-	return patterns, nil
-}
-
 // readEntries reads the environment's entries of the index, in the order of the ids: those of the given ids if there
 // are any, otherwise all.
-func readEntries(ctx context.Context, q db.Querier, env id.Environment, filter func(text string) *filters.Filter,
+func (d *Directory) readEntries(ctx context.Context, q db.Querier, env id.Environment,
 	ids ...string) ([]entry, error) {
 	w := new(db.Where).And("environment_id = ?", string(env)).And("deleted_ms IS NULL")
 	db.AnyOf(w, "id", ids)
@@ -118,9 +99,15 @@ func readEntries(ctx context.Context, q db.Querier, env id.Environment, filter f
 	}
 	entries := make([]entry, len(rows))
 	for i, r := range rows {
-		entries[i] = entry{Matched: Matched{ID: r.id, Enabled: r.enabled}, scope: r.scope, patterns: r.patterns}
+		for _, text := range r.types {
+			if violation := PatternViolation(text); violation != nil {
+				return nil, fmt.Errorf("read webhook subscription %s: pattern: %w", r.id, violation)
+			}
+		}
+		entries[i] = entry{Matched: Matched{ID: r.id, Enabled: r.enabled}, scope: r.scope,
+			slots: slotsOf(d.types, r.types, r.scope)}
 		if r.filter != "" {
-			entries[i].Filter = filter(r.filter)
+			entries[i].Filter = d.filters.get(r.filter)
 		}
 	}
 	return entries, nil

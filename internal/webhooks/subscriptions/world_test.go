@@ -22,6 +22,7 @@ import (
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/providers/connections"
 	"sallyport/internal/webhooks/subscriptions"
 )
 
@@ -129,6 +130,10 @@ func (directory) ConfigKeyExists(_ id.Environment, key string) bool {
 func (directory) Exists(_ context.Context, _ id.Environment, key, connectionID string) (bool, error) {
 	exists, err := lookUp(connectionID)
 	return exists && key == "github", err
+}
+
+func (directory) OfID(_ context.Context, _ id.Environment, connectionID string) ([]connections.Connection, error) {
+	return []connections.Connection{{ProviderConfigKey: "github", ConnectionID: connectionID}}, nil
 }
 
 func (directory) ExistsUnderAnyKey(_ context.Context, _ id.Environment, connectionID string) (bool, error) {

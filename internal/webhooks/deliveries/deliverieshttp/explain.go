@@ -104,7 +104,7 @@ func (h *handlers) explainEvent(ctx context.Context, in *explainInput,
 	}
 	out := make([]explanation, len(list))
 	for i := range list {
-		out[i] = viewExplanation(&list[i], e, evaluate, statuses)
+		out[i] = h.viewExplanation(&list[i], e, evaluate, statuses)
 	}
 	return out, nil
 }
@@ -157,9 +157,9 @@ func (h *handlers) evaluateFilters(ctx context.Context, e *events.Event,
 	}, nil
 }
 
-func viewExplanation(sub *subscriptions.Subscription, e *events.Event, evaluate func(string) filters.Result,
+func (h *handlers) viewExplanation(sub *subscriptions.Subscription, e *events.Event, evaluate func(string) filters.Result,
 	statuses map[string]deliveries.Status) explanation {
-	found := deliveries.Explain(e, evaluate, sub)
+	found := deliveries.Explain(e, h.subscriptions.TypeRules(e.ProviderConfigKey), evaluate, sub)
 	return explanation{
 		SubscriptionID: sub.ID, Matches: found.Failed == "", FailedCondition: httpapi.NullIfEmpty(string(found.Failed)),
 		Pattern: httpapi.NullIfEmpty(found.Pattern), Filter: viewFilterResult(found.Filter), Enabled: sub.Enabled,

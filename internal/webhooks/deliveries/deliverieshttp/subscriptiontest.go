@@ -69,7 +69,7 @@ type testInput struct {
 
 // testBody is the body of a test.
 type testBody struct {
-	// The type of the synthetic event. Default `webhook.test`.
+	// The type of the synthetic event, also as the provider writes it, such as `orders/create`. Default `webhook.test`.
 	EventType string `json:"event_type,omitempty" minLength:"1" maxLength:"255" example:"issues.opened"`
 	// The data of the synthetic event: any JSON value.
 	Body httpapi.JSON `json:"body,omitempty"`
@@ -90,6 +90,10 @@ type testResult struct {
 	// Whether the subscription matches the event: its type, the connection of a stored event, and the filter. For the
 	// filter, a synthetic event has no provider, connection or headers.
 	WouldMatch bool `json:"would_match"`
+	// The type of the event, as the provider's events have it: `orders.create` for Shopify's `orders/create`.
+	EventType string `json:"event_type" example:"issues.opened"`
+	// Patterns of the subscription, or the type of the request, that no type fits which the provider is known to send.
+	Warnings []httpapi.Warning `json:"warnings"`
 	// The result of the subscription's filter; `null` if it has none or the event does not match for another reason.
 	Filter httpapi.OrNull[filterResult] `json:"filter"`
 	// The `webhook-id` of the request.
@@ -156,7 +160,8 @@ func (h *handlers) test(ctx context.Context, in *testInput) (*testOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	out := testResult{Delivered: r.Delivered, WouldMatch: r.WouldMatch, Filter: viewFilterResult(r.Filter),
+	out := testResult{Delivered: r.Delivered, WouldMatch: r.WouldMatch, EventType: r.EventType,
+		Warnings: []httpapi.Warning{}, Filter: viewFilterResult(r.Filter),
 		WebhookID: r.WebhookID, Request: testRequest{URL: r.URL, Truncated: r.RequestTruncated},
 		Duration: httpapi.Milliseconds(r.Timings.Total), DNS: httpapi.Milliseconds(r.Timings.DNS),
 		Connect: httpapi.Milliseconds(r.Timings.Connect), TLS: httpapi.Milliseconds(r.Timings.TLS),
@@ -164,6 +169,9 @@ func (h *handlers) test(ctx context.Context, in *testInput) (*testOutput, error)
 	out.Request.Body, out.Request.BodyEncoding = httpapi.ShowBody(r.RequestBody, r.RequestTruncated)
 	if out.Request.Headers, err = decodeHeaders(r.RequestHeaders); err != nil {
 		return nil, err
+	}
+	for _, warning := range r.Warnings {
+		out.Warnings = append(out.Warnings, httpapi.Warning(warning))
 	}
 	if r.Status != 0 {
 		resp := testResponse{StatusCode: r.Status, Truncated: r.Truncated}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
@@ -40,6 +41,15 @@ func Mount(api *httpapi.API, found *events.Store, dl *deliveries.Service, stream
 			"the next page continues it. Only a page without `X-Next-Cursor` is the last.",
 	}, httpapi.List[listInput, events.Event, Listed]{Search: h.list, Fit: countFitting, Views: h.viewRows,
 		Key: func(e *events.Event) string { return e.UUID }, IsKey: id.IsUUID})
+	httpapi.RegisterList(api, httpapi.Operation{
+		ID: "list-webhook-event-types", Method: http.MethodGet, Path: collectionPath + "/types", Status: http.StatusOK,
+		Tag: tag, Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
+		Summary: "List the event types of providers",
+		Description: "Lists the types that providers are known to send, according to their definitions, by provider and " +
+			"type; `order=asc` begins with the first. A provider may send further types, and for some providers none is " +
+			"known. A pattern of a subscription that none of its provider's types fits is only a warning.",
+	}, httpapi.List[typesInput, knownType, eventType]{Rows: h.listTypes, View: viewType,
+		Key: (*knownType).key, IsKey: func(key string) bool { return strings.Contains(key, "/") }})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-webhook-event", Method: http.MethodGet, Path: itemPath, Status: http.StatusOK, Tag: tag,
 		Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
@@ -90,6 +100,9 @@ type itemInput struct {
 }
 
 func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]events.Event, string, error) {
+	if err := h.events.CheckTypes("query.event_type", in.EventType); err != nil {
+		return nil, "", err
+	}
 	return h.events.List(ctx, access.From(ctx).View(), in.filter(), p)
 }
 

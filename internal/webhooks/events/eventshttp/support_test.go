@@ -18,6 +18,7 @@ import (
 	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/platform/testkit/httpapitest"
+	"sallyport/internal/providers/eventtypes"
 	"sallyport/internal/webhooks/deliveries"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/events/eventshttp"
@@ -145,6 +146,16 @@ func (enabled) Get(_ context.Context, v access.View, subscriptionID string) (sub
 
 func (enabled) Target(_ context.Context, env id.Environment, subscriptionID string) (*subscriptions.Target, error) {
 	return &subscriptions.Target{ID: subscriptionID, Environment: env, Enabled: true}, nil
+}
+
+func (enabled) TypeRules(string) eventtypes.Rules { return eventtypes.Rules{} }
+
+func (enabled) Warnings(context.Context, *subscriptions.Subscription) []subscriptions.Warning {
+	return nil
+}
+
+func (enabled) TestedTypes(context.Context, *subscriptions.Subscription, string) []subscriptions.TestedType {
+	return nil
 }
 
 func (enabled) Disable(context.Context, id.Environment, string, string) error { return nil }

@@ -39,9 +39,10 @@ type publishHandler struct{ publisher Publisher }
 // publication is the body that publishes an event.
 type publication struct {
 	httpapi.RuleLimits
-	// The event type: letters, digits, hyphens and underscores, in segments separated by dots. Types that begin with
-	// `sallyport` are reserved for the gateway's own events.
-	EventType string `json:"event_type" minLength:"1" maxLength:"255" pattern:"^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$" example:"invoice.paid"`
+	// The event type: letters, digits, hyphens and underscores, in segments separated by dots. With a connection it can
+	// also be written as the provider writes it, such as `orders/create` for Shopify's `orders.create`. Types that begin
+	// with `sallyport` are reserved for the gateway's own events.
+	EventType string `json:"event_type" minLength:"1" maxLength:"255" pattern:"^[!-~]+$" example:"invoice.paid"`
 	// The event's body: any JSON value, nested at most 512 levels deep.
 	Data httpapi.JSON `json:"data"`
 	// The key by which duplicates are recognised. Of several events with the same key and the same connection, or without

@@ -49,7 +49,8 @@ type Writable struct {
 type creation struct {
 	httpapi.RuleLimits
 	// 1 to 100 patterns of event types, each of at most 256 characters. Dots separate segments. The segment `*` matches
-	// exactly one segment, a last segment `*` matches one or more, and `*` alone matches every type.
+	// exactly one segment, a last segment `*` matches one or more, and `*` alone matches every type. A pattern can also be
+	// written as the provider writes its types: for Shopify's events `orders/create` and `orders.create` are one.
 	EventTypes patch.Optional[[]string] `json:"event_types" minItems:"1" maxItems:"100" example:"[\"issues.*\"]"`
 	// The URL that matching events are posted to. It must be an https URL with a public address, without user name and
 	// password, and must not point to this gateway. The operator can allow http and private addresses.

@@ -19,6 +19,7 @@ import (
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/platform/testkit/httpapitest"
+	"sallyport/internal/providers/connections"
 	"sallyport/internal/webhooks/subscriptions"
 	"sallyport/internal/webhooks/subscriptions/subscriptionshttp"
 )
@@ -82,6 +83,10 @@ func (directory) ConfigKeyExists(_ id.Environment, key string) bool { return key
 
 func (directory) Exists(_ context.Context, _ id.Environment, key, connectionID string) (bool, error) {
 	return key == "github" && connectionID == "acme", nil
+}
+
+func (directory) OfID(_ context.Context, _ id.Environment, connectionID string) ([]connections.Connection, error) {
+	return []connections.Connection{{ProviderConfigKey: "github", ConnectionID: connectionID}}, nil
 }
 
 func (directory) ExistsUnderAnyKey(_ context.Context, _ id.Environment, connectionID string) (bool, error) {

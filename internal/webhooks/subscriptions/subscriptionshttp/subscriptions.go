@@ -91,7 +91,7 @@ func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, 
 	}
 	return &createOutput{
 		CacheControl: "no-store", Location: httpapi.Prefix + collectionPath + "/" + sub.ID,
-		Body: SubscriptionCreated{Subscription: viewSubscription(sub, p), SigningSecret: generated.Reveal()},
+		Body: SubscriptionCreated{h.viewChanged(ctx, sub, p), generated.Reveal()},
 	}, nil
 }
 
@@ -138,13 +138,21 @@ type updateInput struct {
 	Body Patch
 }
 
-func (h *handlers) update(ctx context.Context, in *updateInput) (*itemOutput, error) {
+type updateOutput struct{ Body SubscriptionUpdated }
+
+// viewChanged returns a changed subscription with its warnings.
+func (h *handlers) viewChanged(ctx context.Context, sub subscriptions.Subscription,
+	reader access.Principal) SubscriptionUpdated {
+	return SubscriptionUpdated{viewSubscription(sub, reader), viewWarnings(h.svc.Warnings(ctx, &sub))}
+}
+
+func (h *handlers) update(ctx context.Context, in *updateInput) (*updateOutput, error) {
 	p := access.From(ctx)
 	sub, err := h.svc.Update(ctx, p, in.ID, in.Body.change())
 	if err != nil {
 		return nil, err
 	}
-	return &itemOutput{Body: viewSubscription(sub, p)}, nil
+	return &updateOutput{Body: h.viewChanged(ctx, sub, p)}, nil
 }
 
 func (h *handlers) delete(ctx context.Context, in *itemInput) (*struct{}, error) {

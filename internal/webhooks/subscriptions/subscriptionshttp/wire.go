@@ -105,11 +105,28 @@ type retiringSecret struct {
 	SignsUntil httpapi.Time `json:"signs_until"`
 }
 
+// SubscriptionUpdated is the response to an update.
+type SubscriptionUpdated struct {
+	Subscription
+	// Patterns of event types that no type fits which the provider of the subscription is known to send. Only
+	// subscriptions with a `provider_config_key` or `connection_id` have warnings.
+	Warnings []httpapi.Warning `json:"warnings"`
+}
+
 // SubscriptionCreated is the response to a creation.
 type SubscriptionCreated struct {
-	Subscription
+	SubscriptionUpdated
 	// Generated if the request contained no secret, and shown only in this response; otherwise absent.
 	SigningSecret string `json:"signing_secret,omitempty" readOnly:"true" example:"whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"`
+}
+
+// viewWarnings returns the wire form of warnings.
+func viewWarnings(list []subscriptions.Warning) []httpapi.Warning {
+	out := make([]httpapi.Warning, len(list))
+	for i, w := range list {
+		out[i] = httpapi.Warning(w)
+	}
+	return out
 }
 
 // viewSubscription returns the wire form that the reader may see.

@@ -1,0 +1,11 @@
+package httpapi
+
+// Warning points out a part of a valid request, or of a resource, that is probably not what was meant.
+type Warning struct {
+	// The location, for example `event_types[0]`, relative to the body of the request.
+	Location string `json:"location" example:"event_types[0]"`
+	// The name of the rule. `known_type`: the provider is not known to send an event of such a type.
+	Rule string `json:"rule" example:"known_type"`
+	// A human-readable message.
+	Message string `json:"message"`
+}

@@ -1,0 +1,143 @@
+// Package eventtypes knows how each provider writes the types of its events, and which types it is known to send. See
+// README.md.
+package eventtypes
+
+import (
+	"maps"
+	"strings"
+)
+
+// Wildcard is the segment of a pattern that matches any segment.
+const Wildcard = "*"
+
+// Rules turn a type as a provider writes it into the type of the stored event. The zero value changes nothing.
+type Rules struct {
+	separators string
+	renamed    map[string]string
+}
+
+// NewRules returns the rules that rename the given types, and put a dot in the place of each of the separators in all
+// others.
+func NewRules(separators string, renamed map[string]string) Rules {
+	return Rules{separators: separators, renamed: maps.Clone(renamed)}
+}
+
+// Normal returns the type of the stored event for a type as the provider writes it; empty if nothing but separators is
+// in it. A pattern is treated in the same way.
+func (r Rules) Normal(written string) string {
+	if to, ok := r.renamed[written]; ok {
+		return to
+	}
+	if r.separators == "" || !strings.ContainsAny(written, r.separators) {
+		return written
+	}
+	out := []byte(written)
+	for i, c := range out {
+		if strings.IndexByte(r.separators, c) >= 0 {
+			out[i] = '.'
+		}
+	}
+	return strings.Trim(string(out), ".") // a dot there would begin or end an empty segment
+}
+
+// Separators returns the characters that become dots.
+func (r Rules) Separators() string { return r.separators }
+
+// Renamed returns the types that are renamed, by how the provider writes them. It is shared: do not modify it.
+func (r Rules) Renamed() map[string]string { return r.renamed }
+
+// Known is a type that a provider is known to send, or a pattern for a family of types.
+type Known struct {
+	// Written is as the provider writes it.
+	Written string
+	// Type is that of the stored event.
+	Type string
+}
+
+// Provider is what is known of one provider's types. It is shared and immutable.
+type Provider struct {
+	// Key is that of the provider's configurations.
+	Key string
+	// Name is the provider's own spelling of its name.
+	Name  string
+	Rules Rules
+	// Known is empty if nothing is known of the types. Otherwise it may still miss some.
+	Known []Known
+}
+
+// Source returns what is known now, in the order of the keys. Implementations read only memory.
+type Source interface {
+	EventTypes() []*Provider
+}
+
+// All returns what the source knows; nothing without a source.
+func All(s Source) []*Provider {
+	if s == nil {
+		return nil
+	}
+	return s.EventTypes()
+}
+
+// Of returns what is known of the types of a provider configuration; nil for one that the source does not know.
+func Of(s Source, key string) *Provider {
+	for _, p := range All(s) {
+		if p.Key == key {
+			return p
+		}
+	}
+	return nil
+}
+
+// RulesOf returns the rules of a provider configuration. Unknown ones change nothing.
+func RulesOf(s Source, key string) Rules {
+	if p := Of(s, key); p != nil {
+		return p.Rules
+	}
+	return Rules{}
+}
+
+// Form is a type or pattern as it is compared with the types of stored events.
+type Form struct {
+	// Key is the only provider configuration to whose events the form applies; empty for all.
+	Key string
+	// Text is the form.
+	Text string
+}
+
+// Forms returns the forms of a type or pattern that a person has written: as it is, for the events of every provider,
+// and as each provider would write it that writes it in another way. An event has the type, or matches the pattern, if
+// it does so in one of the forms. Forms that can be no pattern, because a wildcard is a part of a segment, are left
+// out, so there may be none.
+func Forms(s Source, text string) []Form {
+	var forms []Form
+	if fits(text) {
+		forms = append(forms, Form{Text: text})
+	}
+	for _, p := range All(s) {
+		if normal := p.Rules.Normal(text); normal != text && normal != "" && fits(normal) {
+			forms = append(forms, Form{Key: p.Key, Text: normal})
+		}
+	}
+	return forms
+}
+
+// fits reports whether every wildcard of a text is a whole segment.
+func fits(text string) bool {
+	if !strings.Contains(text, Wildcard) {
+		return true
+	}
+	for segment := range strings.SplitSeq(text, ".") {
+		if segment == "" || segment != Wildcard && strings.Contains(segment, Wildcard) {
+			return false
+		}
+	}
+	return true
+}
+
+// FitsNowhere reports whether no rules could make a pattern of a text: it is none as it is, and has no character that a
+// provider could have put between the words of its types. It is for checks that know no provider.
+func FitsNowhere(text string) bool {
+	return !fits(text) && !strings.ContainsFunc(text, func(r rune) bool {
+		return r != '.' && r != '*' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	})
+}

@@ -1,0 +1,65 @@
+package eventshttp
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"sallyport/internal/platform/page"
+	"sallyport/internal/providers/eventtypes"
+)
+
+type typesInput struct {
+	page.Query
+	// Only types of these providers.
+	Provider []string `query:"provider,explode" minLength:"1" maxLength:"63" maxItems:"50" example:"shopify"`
+}
+
+// knownType is one type with its provider.
+type knownType struct {
+	provider *eventtypes.Provider
+	known    *eventtypes.Known
+}
+
+// key orders the types by provider and type. No provider's key contains a slash.
+func (t *knownType) key() string { return t.provider.Key + "/" + t.known.Type }
+
+// eventType is the wire form of a type that a provider is known to send.
+type eventType struct {
+	// The provider.
+	Provider string `json:"provider" example:"shopify"`
+	// The provider's own spelling of its name.
+	DisplayName string `json:"display_name" example:"Shopify"`
+	// The type of the provider's events, as filters and patterns of subscriptions match it; with `*` as the last segment a
+	// family of types.
+	EventType string `json:"event_type" example:"orders.create"`
+	// The type as the provider writes it. Patterns and filters can use this form too.
+	WrittenAs string `json:"written_as" example:"orders/create"`
+}
+
+func (h *handlers) listTypes(_ context.Context, in *typesInput, p page.Request) ([]knownType, error) {
+	rows := []knownType{}
+	for _, provider := range h.events.EventTypes() {
+		if len(in.Provider) > 0 && !slices.Contains(in.Provider, provider.Key) {
+			continue
+		}
+		for i := range provider.Known {
+			row := knownType{provider, &provider.Known[i]}
+			if p.After == "" || row.key() != p.After && (row.key() > p.After) == p.Ascending {
+				rows = append(rows, row)
+			}
+		}
+	}
+	slices.SortFunc(rows, func(a, b knownType) int {
+		if !p.Ascending {
+			a, b = b, a
+		}
+		return strings.Compare(a.key(), b.key())
+	})
+	return rows[:min(len(rows), p.Fetch())], nil
+}
+
+func viewType(_ context.Context, t *knownType) eventType {
+	return eventType{Provider: t.provider.Key, DisplayName: t.provider.Name, EventType: t.known.Type,
+		WrittenAs: t.known.Written}
+}
