@@ -45,8 +45,31 @@ type subscriptionRow struct {
 	RetrySchedule     []float64          `json:"retry_schedule_seconds"`
 	TimeoutMs         int64              `json:"timeout_ms"`
 	Headers           map[string]string  `json:"headers"`
+	Warnings          []warningRow       `json:"warnings"`
 	CreatedAt         time.Time          `json:"created_at"`
 	UpdatedAt         time.Time          `json:"updated_at"`
+}
+
+// warningRow is a warning of a response.
+type warningRow struct {
+	Location string `json:"location"`
+	Message  string `json:"message"`
+}
+
+// warn prints the warnings of a response to standard error, also with --json.
+func (e *env) warn(list []warningRow) {
+	for _, w := range list {
+		e.note("warning: %s: %s", w.Location, w.Message)
+	}
+}
+
+// warnings returns the warnings in a response.
+func warnings(body json.RawMessage) []warningRow {
+	r, err := into[subscriptionRow](body)
+	if err != nil {
+		return nil // it was printed, or that failed
+	}
+	return r.Warnings
 }
 
 // scope names the connections that the subscription matches.
@@ -254,6 +277,7 @@ func (c *subscriptionsCreate) Run(ctx context.Context, e *env) error {
 		if err := c.show(e, a.Body); err != nil {
 			return err
 		}
+		e.warn(warnings(a.Body))
 		if r, err := into[subscriptionRow](a.Body); err == nil && r.SigningSecret != "" {
 			e.note("The signing secret is shown only once. Give it to the receiver, which verifies every request with it.")
 		}
@@ -297,7 +321,11 @@ func (c *subscriptionsUpdate) Run(ctx context.Context, e *env) error {
 		if err != nil {
 			return err
 		}
-		return c.show(e, a.Body)
+		if err := c.show(e, a.Body); err != nil {
+			return err
+		}
+		e.warn(warnings(a.Body))
+		return nil
 	})
 }
 

@@ -23,8 +23,10 @@ type subscriptionsTest struct {
 
 // subscriptionTestRow is the result of a test.
 type subscriptionTestRow struct {
-	Delivered  bool `json:"delivered"`
-	WouldMatch bool `json:"would_match"`
+	Delivered  bool         `json:"delivered"`
+	WouldMatch bool         `json:"would_match"`
+	EventType  string       `json:"event_type"`
+	Warnings   []warningRow `json:"warnings"`
 	Filter     *struct {
 		Error *failureRow `json:"error"`
 	} `json:"filter"`
@@ -82,6 +84,7 @@ func (c *subscriptionsTest) Run(ctx context.Context, e *env) error {
 		} else {
 			err = c.print(e, r)
 		}
+		e.warn(r.Warnings)
 		if err == nil && !r.Delivered && !c.DryRun {
 			return exitError(exitFailed)
 		}
@@ -104,7 +107,7 @@ func (c *subscriptionsTest) print(e *env, r subscriptionTestRow) error {
 			matches = "no: the filter cannot be evaluated: " + r.Filter.Error.Message
 		}
 	}
-	fields := [][2]string{{"Outcome", outcome}, {"Would match", matches}, {"URL", r.Request.URL},
+	fields := [][2]string{{"Outcome", outcome}, {"Event type", r.EventType}, {"Would match", matches}, {"URL", r.Request.URL},
 		{"webhook-id", r.WebhookID}}
 	if r.Response != nil {
 		fields = append(fields, [2]string{"Response", strings.TrimSpace(strconv.Itoa(r.Response.StatusCode) + " " +

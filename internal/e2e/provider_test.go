@@ -155,9 +155,10 @@ func (w *world) connectGitHub(connectionID string, more ...object) connection {
 
 // subscription holds the fields of a subscription that the tests read.
 type subscription struct {
-	ID             string  `json:"id"`
-	Enabled        bool    `json:"enabled"`
-	DisabledReason *string `json:"disabled_reason"`
+	ID             string   `json:"id"`
+	EventTypes     []string `json:"event_types"`
+	Enabled        bool     `json:"enabled"`
+	DisabledReason *string  `json:"disabled_reason"`
 	Health         struct {
 		State        string     `json:"state"`
 		FailingSince *time.Time `json:"failing_since"`

@@ -18,6 +18,7 @@ import (
 type trial struct {
 	Delivered  bool   `json:"delivered"`
 	WouldMatch bool   `json:"would_match"`
+	EventType  string `json:"event_type"`
 	WebhookID  string `json:"webhook_id"`
 	Request    struct {
 		URL     string            `json:"url"`

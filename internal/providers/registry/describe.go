@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -205,4 +206,26 @@ func quoteAll(list []string, quote func(string) string) string {
 
 func showAll(list []string) string {
 	return quoteAll(list, func(s string) string { return s })
+}
+
+// TypeRulesText describes how the types of events differ from what the provider writes; empty if they do not.
+func (w *WebhooksSummary) TypeRulesText(quote func(string) string) string {
+	var parts []string
+	for _, separator := range w.TypeSeparators {
+		parts = append(parts, quote(string(separator))+" becomes a dot")
+	}
+	for _, written := range slices.Sorted(maps.Keys(w.TypeMap)) {
+		parts = append(parts, quote(written)+" becomes "+quote(w.TypeMap[written]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// KnownTypesText lists the types that the provider is known to send, as events have them.
+func (w *WebhooksSummary) KnownTypesText(quote func(string) string) string {
+	types := make([]string, len(w.KnownTypes))
+	for i, t := range w.KnownTypes {
+		types[i] = quote(t.Type)
+	}
+	slices.Sort(types)
+	return strings.Join(types, ", ")
 }

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -37,7 +38,13 @@ type WebhooksSummary struct {
 	Params []ParamSummary  `json:"params"`
 	Proof  ProofSummary    `json:"proof"`
 	Types  []SourceSummary `json:"types"`
-	IDs    []SourceSummary `json:"ids"`
+	// TypeSeparators are the characters of the provider's types that become dots in those of events.
+	TypeSeparators string `json:"type_separators,omitempty"`
+	// TypeMap renames types, by how the provider writes them.
+	TypeMap map[string]string `json:"type_map,omitempty"`
+	// KnownTypes are the types that the provider is known to send; empty if none is known.
+	KnownTypes []TypeSummary   `json:"known_types"`
+	IDs        []SourceSummary `json:"ids"`
 	// Batch is nil if a webhook carries one event.
 	Batch      *BatchSummary      `json:"batch"`
 	Handshakes []HandshakeSummary `json:"handshakes"`
@@ -88,6 +95,13 @@ type SourceSummary struct {
 	Signed bool `json:"signed"`
 }
 
+// TypeSummary is a type that a provider is known to send, or a family of types.
+type TypeSummary struct {
+	// Written is as the provider writes it, and Type as events have it.
+	Written string `json:"written_as"`
+	Type    string `json:"event_type"`
+}
+
 // BatchSummary locates the events of a webhook that carries several.
 type BatchSummary struct {
 	Items []string        `json:"items"`
@@ -135,6 +149,11 @@ func (p *Provider) summarize(d *verification.Declaration) *WebhooksSummary {
 		Setup: strings.TrimSpace(d.Setup), Params: []ParamSummary{}, Proof: summarizeProof(d.Params, &d.Proof),
 		Types: sources(outline.Types), IDs: sources(outline.IDs), Handshakes: []HandshakeSummary{},
 		Control: len(d.Control) > 0, BodiesUnique: d.Event.BodiesUnique,
+	}
+	rules := p.Webhooks.TypeRules()
+	w.TypeSeparators, w.TypeMap, w.KnownTypes = rules.Separators(), maps.Clone(rules.Renamed()), []TypeSummary{}
+	for _, known := range p.Webhooks.KnownTypes() {
+		w.KnownTypes = append(w.KnownTypes, TypeSummary(known))
 	}
 	for _, p := range d.Params {
 		w.Params = append(w.Params, ParamSummary{

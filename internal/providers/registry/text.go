@@ -24,6 +24,9 @@ func (s *Summary) Text() string {
 	line("Signed", w.Proof.SignedText(same))
 	line("Age limit", w.Proof.AgeText(same))
 	line("Type", w.TypeText(same))
+	if rules := w.TypeRulesText(same); rules != "" {
+		line("", rules)
+	}
 	line("Id", w.IDText(same))
 	line("Handshakes", w.HandshakeText())
 	if e := s.Evidence; e != nil {
@@ -38,6 +41,16 @@ func (s *Summary) Text() string {
 		p := &w.Params[i]
 		fmt.Fprintf(&b, "  %s\n      %s\n      Values: %s. Default: %s.\n", p.Name, p.Description, p.valuesText(same),
 			p.defaultText(same))
+	}
+	if len(w.KnownTypes) > 0 {
+		b.WriteString("\nKnown types\n")
+		for _, t := range w.KnownTypes {
+			text := t.Type
+			if t.Written != t.Type {
+				text += "  (" + t.Written + ")"
+			}
+			b.WriteString("  " + text + "\n")
+		}
 	}
 	b.WriteString("\nSet-up\n" + indent(w.Setup))
 	if e := s.Evidence; e != nil && len(e.LeftOut) > 0 {

@@ -138,7 +138,9 @@ func fits(t require.TestingT, f events.Filter, e events.Event) bool {
 		anyOf(f.ConnectionIDs, e.ConnectionID) &&
 		anyOf(f.IdempotencyKeys, e.IdempotencyKey) && anyOf(f.SubscriptionIDs, e.UUID) &&
 		(len(f.Types) == 0 || slices.ContainsFunc(e.AllTypes(), func(kind string) bool {
-			return slices.ContainsFunc(f.Types, func(p string) bool { return matchesType(p, &events.Event{Type: kind, ProviderConfigKey: e.ProviderConfigKey}) })
+			return slices.ContainsFunc(f.Types, func(p string) bool {
+				return matchesType(p, &events.Event{Type: kind, ProviderConfigKey: e.ProviderConfigKey})
+			})
 		})) &&
 		(f.Search == "" || f.Search == e.UUID || f.Search == e.IdempotencyKey || strings.HasPrefix(e.Type, f.Search)) &&
 		(f.Duplicate == nil || *f.Duplicate == (e.DuplicateOf != nil)) &&

@@ -127,9 +127,15 @@ func (s *Service) keysOf(ctx context.Context, env id.Environment, connectionID s
 	return keys
 }
 
+// underivable is the type of an event whose type cannot be derived. Any provider may send such events.
+const underivable = "unknown"
+
 // mayFit reports whether a pattern or type may be of an event of the providers. It is false only if types of each are
 // known, and none fits.
 func mayFit(providers []*eventtypes.Provider, text string) bool {
+	if text == underivable {
+		return true
+	}
 	for _, p := range providers {
 		if len(p.Known) == 0 {
 			return true

@@ -1,0 +1,249 @@
+package e2e_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/testkit"
+)
+
+const shopifySecret = "the client secret of an app"
+
+// warning is a warning of a response.
+type warning struct {
+	Location string `json:"location"`
+	Rule     string `json:"rule"`
+	Message  string `json:"message"`
+}
+
+// base64OfHMAC is the signature of a body as Shopify writes it.
+func base64OfHMAC(secret, body string) string {
+	h := hmac.New(sha256.New, []byte(secret))
+	h.Write([]byte(body))
+	return base64.StdEncoding.EncodeToString(h.Sum(nil))
+}
+
+// shopifyOrder is a webhook of Shopify.
+func shopifyOrder(topic, body string) message {
+	return message{http.Header{"Content-Type": {"application/json"}, "X-Shopify-Topic": {topic},
+		"X-Shopify-Webhook-Id": {id.NewUUID()}, "X-Shopify-Hmac-Sha256": {base64OfHMAC(shopifySecret, body)}}, []byte(body)}
+}
+
+// A type that the provider writes in its own way matches patterns and filters in that way and in that of events: where
+// events are matched, explained, listed, tested and published. A pattern is shown as it was written.
+func TestTypesAsTheProviderWritesThem(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		shop := w.connect(w.dev(), object{"provider": "shopify", "connection_id": "shop", "webhook_secret": shopifySecret})
+		w.connectGitHub("acme")
+		sink := newReceiver(w.t, status(200))
+		subs := map[string]subscription{}
+		for name, of := range map[string]object{
+			"anywhere": {"event_types": []string{"orders/create"}},
+			"family":   {"event_types": []string{"orders/*"}},
+			"bound":    {"event_types": []string{"orders/create"}, "provider_config_key": "shopify"},
+			"dotted":   {"event_types": []string{"orders.create"}, "connection_id": "shop"},
+			"github":   {"event_types": []string{"orders/create"}, "provider_config_key": "github"},
+			"other":    {"event_types": []string{"products/create"}},
+		} {
+			subs[name] = w.subscribe(sink.url, of)
+			require.Equal(w.t, of["event_types"], subs[name].EventTypes)
+		}
+		uuid := w.fresh(shop.pathToken(), shopifyOrder("orders/create", `{"id":1}`))
+		e := w.awaitEvent(uuid, "forwarded")
+		require.Equal(w.t, "orders.create", e.EventType)
+		takers := []string{"anywhere", "family", "bound", "dotted"}
+		require.Len(w.t, e.Deliveries, len(takers))
+		var explained []struct {
+			SubscriptionID string  `json:"subscription_id"`
+			Matches        bool    `json:"matches"`
+			Pattern        *string `json:"pattern"`
+		}
+		w.call(w.dev(), http.MethodGet, "/webhook-events/"+uuid+"/explain", nil).want(w, http.StatusOK).into(w, &explained)
+		matches := map[string]string{}
+		for _, x := range explained {
+			if x.Matches {
+				matches[x.SubscriptionID] = *x.Pattern
+			}
+		}
+		require.Equal(w.t, map[string]string{subs["anywhere"].ID: "orders/create", subs["family"].ID: "orders/*",
+			subs["bound"].ID: "orders/create", subs["dotted"].ID: "orders.create"}, matches)
+
+		for filter, want := range map[string]int{"orders/create": 1, "orders.create": 1, "orders/*": 1, "orders:create": 0,
+			"products/*": 0} {
+			require.Len(w.t, w.events("&event_type="+url.QueryEscape(filter)), want, filter)
+		}
+		w.call(w.dev(), http.MethodGet, "/webhook-events?event_type=orders%2Fcr*", nil).refused(w,
+			http.StatusUnprocessableEntity, apperr.CodeValidation)
+		var preview struct {
+			Matched int64 `json:"matched"`
+		}
+		w.call(w.dev(), http.MethodPost, "/webhook-replays", object{"dry_run": true, "force": true, "filter": object{
+			"event_type": []string{"orders/create"}}}).want(w, http.StatusOK).into(w, &preview)
+		require.EqualValues(w.t, 1, preview.Matched)
+
+		for name, of := range map[string]struct {
+			kind, sent string
+			matches    bool
+		}{
+			"anywhere": {"orders/create", "orders.create", true}, "bound": {"orders.create", "orders.create", true},
+			"dotted": {"orders/create", "orders.create", true}, "other": {"orders/create", "orders.create", false},
+			"family": {"orders/paid", "orders.paid", true}, "github": {"orders.create", "orders.create", false},
+		} {
+			made := w.trial(subs[name], object{"event_type": of.kind, "dry_run": true})
+			require.Equal(w.t, of.matches, made.WouldMatch, name)
+			require.Equal(w.t, of.sent, made.EventType, name)
+			require.Equal(w.t, of.sent, made.Request.Headers["sallyport-event-type"], name)
+		}
+
+		publish := func(body object) response { return w.call(w.dev(), http.MethodPost, "/webhook-events", body) }
+		var published receipt
+		publish(object{"event_type": "orders/create", "data": object{}, "connection_id": "shop"}).want(w,
+			http.StatusCreated).into(w, &published)
+		require.Equal(w.t, "orders.create", w.awaitEvent(published.EventUUID, "forwarded").EventType)
+		for _, body := range []object{{"event_type": "orders/create", "data": object{}},
+			{"event_type": "orders/create", "data": object{}, "connection_id": "acme"},
+			{"event_type": "sallyport/made", "data": object{}, "connection_id": "shop"}} {
+			publish(body).refused(w, http.StatusUnprocessableEntity, apperr.CodeValidation)
+		}
+	})
+}
+
+// A pattern that no type of the subscription's provider fits gets a warning and no error, when it is created and
+// changed, and in a test; without a provider there is nothing to compare it with.
+func TestWarningsAboutPatterns(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		w.connect(w.dev(), object{"provider": "shopify", "connection_id": "shop", "webhook_secret": shopifySecret})
+		sink := newReceiver(w.t, status(200))
+		warned := func(method, path string, want int, body object) (locations []string, subscriptionID string) {
+			var made struct {
+				ID       string    `json:"id"`
+				Warnings []warning `json:"warnings"`
+			}
+			w.call(w.dev(), method, path, body).want(w, want).into(w, &made)
+			for _, one := range made.Warnings {
+				require.Equal(w.t, "known_type", one.Rule)
+				require.Contains(w.t, one.Message, "Shopify")
+				locations = append(locations, one.Location)
+			}
+			return locations, made.ID
+		}
+		create := func(of object) ([]string, string) {
+			return warned(http.MethodPost, "/webhook-subscriptions", http.StatusCreated, merged(object{"forward_url": sink.url},
+				of))
+		}
+		patterns := []string{"orders/create", "order/create", "orders/*", "*.create", "orders", "sallyport.*", "unknown", "*"}
+		got, sub := create(object{"event_types": patterns, "provider_config_key": "shopify"})
+		require.Equal(w.t, []string{"event_types[1]", "event_types[4]"}, got)
+		got, _ = create(object{"event_types": patterns, "connection_id": "shop"})
+		require.Equal(w.t, []string{"event_types[1]", "event_types[4]"}, got)
+		got, _ = create(object{"event_types": patterns})
+		require.Empty(w.t, got)
+		got, _ = create(object{"event_types": []string{"order/create"}, "provider_config_key": "generic-hmac"})
+		require.Empty(w.t, got, "nothing is known of its types")
+
+		item := "/webhook-subscriptions/" + sub
+		got, _ = warned(http.MethodPatch, item, http.StatusOK, object{"event_types": []string{"orders.made"}})
+		require.Equal(w.t, []string{"event_types[0]"}, got)
+		got, _ = warned(http.MethodPost, item+"/test", http.StatusOK, object{"event_type": "orders.made", "dry_run": true})
+		require.Equal(w.t, []string{"event_types[0]", "event_type"}, got)
+		got, _ = warned(http.MethodPost, item+"/test", http.StatusOK, object{"dry_run": true})
+		require.Equal(w.t, []string{"event_types[0]"}, got)
+		w.call(w.dev(), http.MethodPatch, item, object{"event_types": []string{"orders/cr*"}}).refused(w,
+			http.StatusUnprocessableEntity, apperr.CodeValidation)
+		w.call(w.dev(), http.MethodPatch, item, object{"event_types": []string{"orders:*"}}).refused(w,
+			http.StatusUnprocessableEntity, apperr.CodeValidation)
+	})
+}
+
+// The types that providers are known to send can be listed, in both forms, page by page, and by provider.
+func TestTypesOfProviders(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		type row struct {
+			Provider  string `json:"provider"`
+			EventType string `json:"event_type"`
+			WrittenAs string `json:"written_as"`
+		}
+		page := func(query string) (list []row, next string) {
+			a := w.call(w.dev(), http.MethodGet, "/webhook-events/types?"+query, nil).want(w, http.StatusOK)
+			a.into(w, &list)
+			return list, a.header.Get("X-Next-Cursor")
+		}
+		var all []row
+		const first = "provider=shopify,dropbox&order=asc&limit=50"
+		list, next := page(first)
+		for all = list; next != ""; all = append(all, list...) {
+			list, next = page(first + "&cursor=" + next)
+		}
+		require.Equal(w.t, row{"dropbox", "delta", "delta"}, all[0])
+		require.Contains(w.t, all, row{"shopify", "orders.create", "orders/create"})
+		require.Greater(w.t, len(all), 200)
+		backwards, _ := page("provider=shopify&limit=1")
+		require.Equal(w.t, all[len(all)-1], backwards[0])
+		none, _ := page("provider=generic-hmac")
+		require.Empty(w.t, none)
+	})
+}
+
+// Shopify's own library signs what is received as orders/create and reaches the subscription with that pattern, in the
+// bytes that the library accepts under its signature.
+func TestShopifysLibrary(t *testing.T) {
+	t.Parallel()
+	testkit.NeedProcesses(t)
+	dir := nodePeer(t, "shopify-api", "@shopify/shopify-api")
+	each(t, func(w *world) {
+		peer := startPeer(w.t, dir, "peer.mjs", shopifySecret)
+		var ready bool
+		peer.hear(&ready)
+		const body = `{"id":820982911946154508,"name":"#9999","note":"Größe \u00e4"}`
+		sign := func(topic string) message {
+			peer.say(object{"sign": object{"body": body, "topic": topic, "id": id.NewUUID()}})
+			var headers map[string]string
+			peer.hear(&headers)
+			m := message{http.Header{}, []byte(body)}
+			for name, value := range headers {
+				m.header.Set(name, value)
+			}
+			return m
+		}
+		validate := func(header http.Header, body string) (valid bool) {
+			headers := map[string]string{}
+			for name := range header {
+				headers[name] = header.Get(name)
+			}
+			peer.say(object{"validate": object{"body": body, "headers": headers}})
+			var out struct {
+				Valid bool `json:"valid"`
+			}
+			peer.hear(&out)
+			return out.Valid
+		}
+		sink := newReceiver(w.t, status(200))
+		w.subscribe(sink.url, object{"event_types": []string{"orders/create"}, "payload_mode": "raw"})
+		shop := w.connect(w.dev(), object{"provider": "shopify", "connection_id": "shop", "webhook_secret": shopifySecret})
+
+		m := sign("orders/create")
+		require.True(w.t, validate(m.header, body))
+		require.Equal(w.t, "orders.create", w.awaitEvent(w.fresh(shop.pathToken(), m), "forwarded").EventType)
+		w.fresh(shop.pathToken(), sign("orders/paid"))
+		got := sink.all()
+		require.Len(w.t, got, 1)
+		require.Equal(w.t, body, string(got[0].body))
+		require.Equal(w.t, "orders/create", got[0].header.Get("X-Shopify-Topic"))
+		require.True(w.t, validate(m.header, string(got[0].body)), "the bytes that the library has signed")
+		require.False(w.t, validate(m.header, body+" "))
+		forged := sign("orders/create")
+		forged.body = append(forged.body, ' ')
+		w.post(shop.pathToken(), forged).refused(w, http.StatusUnauthorized, apperr.CodeSignatureInvalid)
+	})
+}
