@@ -239,7 +239,7 @@ func TestShopifysLibrary(t *testing.T) {
 		got := sink.all()
 		require.Len(w.t, got, 1)
 		require.Equal(w.t, body, string(got[0].body))
-		require.Equal(w.t, "orders/create", got[0].header.Get("X-Shopify-Topic"))
+		require.Equal(w.t, "orders.create", got[0].header.Get("Sallyport-Event-Type"))
 		require.True(w.t, validate(m.header, string(got[0].body)), "the bytes that the library has signed")
 		require.False(w.t, validate(m.header, body+" "))
 		forged := sign("orders/create")

@@ -208,8 +208,8 @@ func showAll(list []string) string {
 	return quoteAll(list, func(s string) string { return s })
 }
 
-// TypeRulesText describes how the types of events differ from what the provider writes; empty if they do not.
-func (w *WebhooksSummary) TypeRulesText(quote func(string) string) string {
+// typeRulesText describes how the types of events differ from what the provider writes; empty if they do not.
+func (w *WebhooksSummary) typeRulesText(quote func(string) string) string {
 	var parts []string
 	for _, separator := range w.TypeSeparators {
 		parts = append(parts, quote(string(separator))+" becomes a dot")
@@ -220,8 +220,8 @@ func (w *WebhooksSummary) TypeRulesText(quote func(string) string) string {
 	return strings.Join(parts, ", ")
 }
 
-// KnownTypesText lists the types that the provider is known to send, as events have them.
-func (w *WebhooksSummary) KnownTypesText(quote func(string) string) string {
+// knownTypesText lists the types that the provider is known to send, as events have them.
+func (w *WebhooksSummary) knownTypesText(quote func(string) string) string {
 	types := make([]string, len(w.KnownTypes))
 	for i, t := range w.KnownTypes {
 		types[i] = quote(t.Type)

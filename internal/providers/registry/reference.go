@@ -20,7 +20,7 @@ The table uses the terms of [the format](../../internal/providers/verification/R
   Without an id each webhook is a new event, unless the provider's bodies are unique: then the same type and body within an hour is a
   duplicate. The connection's ` + "`dedupe_window_seconds`" + ` sets the time, for any provider. A value that is *used once* makes a webhook a
   duplicate of the one that used it first.
-- **Known types** are those that the provider documents, or that its packages name. It may send others. A family such as
+- **Known types** are those that the provider documents, or that its packages name. It may send more. A family such as
   ` + "`slash_command.*`" + ` stands for all types that begin so.
 - **Handshakes** are the provider's checks of the URL: ` + "`echo`" + ` returns a value, ` + "`hmac`" + ` signs one, ` + "`secret`" + ` contains the
   webhook secret, ` + "`fixed`" + ` is always the same. A signed handshake gets a response only if its signature is valid.
@@ -80,11 +80,11 @@ func section(b *bytes.Buffer, s *Summary) {
 	w := s.Webhooks
 	fmt.Fprintf(b, "\n## %s\n\n%s (%s). The proof of the sender is in: %s.\n\n%s\n", s.Slug,
 		plain(s.DisplayName), link("documentation", s.DocsURL), w.Proof.PlacesText(code), w.Setup)
-	if rules := w.TypeRulesText(code); rules != "" {
+	if rules := w.typeRulesText(code); rules != "" {
 		fmt.Fprintf(b, "\nIn the types of events %s. A pattern of a subscription can be written either way.\n", rules)
 	}
 	if len(w.KnownTypes) > 0 {
-		fmt.Fprintf(b, "\nKnown types: %s.\n", w.KnownTypesText(code))
+		fmt.Fprintf(b, "\nKnown types: %s.\n", w.knownTypesText(code))
 	}
 	if len(w.Params) > 0 {
 		b.WriteString("\n| Parameter | Values | Default | Meaning |\n|---|---|---|---|\n")

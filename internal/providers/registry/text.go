@@ -24,7 +24,7 @@ func (s *Summary) Text() string {
 	line("Signed", w.Proof.SignedText(same))
 	line("Age limit", w.Proof.AgeText(same))
 	line("Type", w.TypeText(same))
-	if rules := w.TypeRulesText(same); rules != "" {
+	if rules := w.typeRulesText(same); rules != "" {
 		line("", rules)
 	}
 	line("Id", w.IDText(same))

@@ -130,6 +130,24 @@ func TestCompileRefuses(t *testing.T) {
 		"age of a year": {func(d *verification.Declaration) {
 			d.Timestamp.MaxAgeS = "31536000"
 		}, []string{"timestamp.max_age_s format"}},
+		"known type without a segment": {func(d *verification.Declaration) {
+			d.Event.Known = []string{"a.b", "a..b", "", "a b"}
+		}, []string{"event.known[1] format", "event.known[2] format", "event.known[3] format"}},
+		"known wildcard in the middle": {func(d *verification.Declaration) {
+			d.Event.Known = []string{"a.*", "a.*.b", "*", "a*"}
+		}, []string{"event.known[1] format", "event.known[2] format", "event.known[3] format"}},
+		"known type twice": {func(d *verification.Declaration) {
+			d.Event.TypeSeparators, d.Event.Known = "/", []string{"a/b", "a.b"}
+		}, []string{"event.known[1] unique"}},
+		"known type of a parameter": {func(d *verification.Declaration) {
+			d.Event.Known = []string{"a.{param:x}"}
+		}, []string{"event.known[0] format", "event.known[0] unknown"}},
+		"separators of a parameter": {func(d *verification.Declaration) {
+			d.Event.TypeSeparators = "{param:x}"
+		}, []string{"event.type_separators format", "event.type_separators unknown"}},
+		"star as a separator": {func(d *verification.Declaration) {
+			d.Event.TypeSeparators = "/*"
+		}, []string{"event.type_separators format"}},
 		"single use under a signed body": {func(d *verification.Declaration) {
 			d.SingleUse = "json:/token"
 		}, []string{"single_use coherent"}},

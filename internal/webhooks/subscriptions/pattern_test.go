@@ -2,6 +2,7 @@ package subscriptions
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -149,4 +150,27 @@ func TestPatternViolation(t *testing.T) {
 	for _, text := range []string{"", "a*", "a.*b", "**", "a..b", ".", "a.", "a/\n*", "a\t*", strings.Repeat("/", 300)} {
 		require.NotNil(t, PatternViolation(text), text)
 	}
+}
+
+// Two patterns overlap exactly if some type matches both.
+func TestOverlaps(t *testing.T) {
+	t.Parallel()
+	var types []string
+	for _, a := range []string{"a", "b"} {
+		types = append(types, a)
+		for _, b := range []string{"a", "b"} {
+			types = append(types, a+"."+b, a+"."+b+".a", a+"."+b+".b", a+"."+b+".a.a")
+		}
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		segment := rapid.SampledFrom([]string{"a", "b", "*"})
+		pattern := rapid.Map(rapid.SliceOfN(segment, 1, 3), func(s []string) string { return strings.Join(s, ".") })
+		one, err := ParsePattern(pattern.Draw(rt, "one"))
+		require.NoError(rt, err)
+		other, err := ParsePattern(pattern.Draw(rt, "other"))
+		require.NoError(rt, err)
+		some := slices.ContainsFunc(types, func(kind string) bool { return one.Matches(kind) && other.Matches(kind) })
+		require.Equal(rt, some, one.overlaps(other), "%s %s", one, other)
+		require.Equal(rt, some, other.overlaps(one))
+	})
 }
