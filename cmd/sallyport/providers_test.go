@@ -72,6 +72,13 @@ func TestProvidersListAndShow(t *testing.T) {
 	one := decode[operator.ProviderSummary](t, offline(t, "providers", "show", "github", "--json").out)
 	require.Contains(t, list, one)
 
+	r = offline(t, "providers", "show", "shopify")
+	require.Contains(t, r.out, "\n                / becomes a dot\n")
+	require.Contains(t, r.out, "\nKnown types\n")
+	require.Contains(t, r.out, "\n  orders.create  (orders/create)\n")
+	require.Contains(t, offline(t, "providers", "show", "gitlab").out, "Push Hook becomes push")
+	require.Contains(t, offline(t, "providers", "show", "mailgun").out, "; used once: json:/signature/token or form:token\n")
+
 	r = offline(t, "providers", "show", "nobody")
 	require.Equal(t, exitFailed, r.code)
 	require.Contains(t, r.stderr, "there is no provider \"nobody\"; `sallyport providers list`")

@@ -61,6 +61,18 @@ func TestSubscriptionsOverTheAPI(t *testing.T) {
 		require.Contains(t, out.out, "Outcome      nothing was sent\n")
 		require.Contains(t, out.out, "webhook-signature: [redacted]\n")
 		require.Contains(t, out.out, "\nBody\n"+`{"n":1}`)
+		require.Contains(t, out.out, "Event type   webhook.test\n")
+		for _, args := range [][]string{
+			{"create", "--event-types", "push,issue.*", "--forward-url", sink.URL, "--provider-config-key", "github", "--disabled"},
+			{"update", id, "--event-types", "push,issue.*"}, {"update", id, "--event-types", "push,issue.*", "--json"},
+			{"test", id, "--dry-run"},
+		} {
+			out = r.run("", append([]string{"subscriptions"}, args...)...)
+			require.Equal(t, exitOK, out.code, out.stderr)
+			require.Contains(t, out.stderr, "warning: event_types[1]: GitHub is not known to send an event of such a type", args)
+			require.NotContains(t, out.out, "warning: ")
+		}
+		require.NotContains(t, r.run("", "subscriptions", "update", id, "--event-types", "issues.*,push").stderr, "warning")
 		r.do("subscriptions", "update", id, "--filter", "event.body.issue == 1")
 		require.Contains(t, r.run(`{"n":1}`, "subscriptions", "test", id, "--event-type", "issues.opened", "--data-file", "-",
 			"--dry-run").out, "Would match  no: the filter cannot be evaluated: line 1, column 11: no such key: issue\n")
@@ -112,6 +124,9 @@ func TestConnectionsOverTheAPI(t *testing.T) {
 			`github    repo        active  …ider    http\S+$`, r.do("connections", "list"))
 		require.Len(t, decode[[]json.RawMessage](t, r.do("connections", "list", "--json", "--q", "sec", "--provider",
 			"github", "--status", "active")), 1)
+		require.Contains(t, out.out, "\nDuplicates      A webhook with the id of an earlier one is a duplicate "+
+			"(header:x-github-delivery). The signature does not cover the id: an equal body under another id within one hour is "+
+			"marked as suspect. Without an id, each webhook is a new event, also with an equal body.\n")
 		require.Equal(t, "second", decode[connectionRow](t, r.do("connections", "show", "github", "second",
 			"--json")).ConnectionID)
 		require.Equal(t, "github/second is deleted\n", r.do("connections", "delete", "github", "second"))

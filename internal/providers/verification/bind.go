@@ -35,6 +35,7 @@ func bind(d Declaration, values map[string]string) (Declaration, *binder) {
 	}
 	setup, params := d.Setup, d.Params
 	d.Setup, d.Params = "", nil // neither is a place for parameters
+	d.Event.Known = nil         // nor are the known types, which no connection needs
 	b.structure(reflect.ValueOf(&d).Elem(), place{})
 	d.Setup, d.Params = setup, params
 	return d, b

@@ -4,8 +4,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"sallyport/internal/providers/eventtypes"
 )
 
 // Engine is a checked declaration. It is immutable and safe for concurrent use.
@@ -29,15 +27,10 @@ func Compile(d Declaration) (*Engine, error) {
 	}
 	declared, b := bind(d, values)
 	_, fs = compilePlan(&declared, values)
-	const dependent = "must not depend on a parameter: patterns are written by the same rules for all connections"
 	if strings.Contains(d.Event.TypeSeparators, paramOpen) {
 		fs.add("event.type_separators", ruleFormat, dependent)
 	}
-	for i, written := range d.Event.Known {
-		if strings.Contains(written, paramOpen) {
-			fs.add(at("event.known", i), ruleFormat, dependent)
-		}
-	}
+	fs = append(fs, checkKnown(d.Event.Known, e.TypeRules())...)
 	if fs = append(b.problems, b.restorePaths(fs)...); len(fs) == 0 {
 		fs = e.checkBinding()
 	}
@@ -80,21 +73,6 @@ func (e *Engine) Params() []Param {
 		out[i].Enum = slices.Clone(p.Enum)
 	}
 	return out
-}
-
-// TypeRules returns the rules that turn types as the provider writes them into those of events.
-func (e *Engine) TypeRules() eventtypes.Rules {
-	return eventtypes.NewRules(e.decl.Event.TypeSeparators, e.decl.Event.Map)
-}
-
-// KnownTypes returns the types that the provider is known to send, in the order of the declaration.
-func (e *Engine) KnownTypes() []eventtypes.Known {
-	rules := e.TypeRules()
-	list := make([]eventtypes.Known, len(e.decl.Event.Known))
-	for i, written := range e.decl.Event.Known {
-		list[i] = eventtypes.Known{Written: written, Type: rules.Normal(written)}
-	}
-	return list
 }
 
 // Unproved reports whether nothing proves the sender of the provider's webhooks, so that a connection has to accept

@@ -183,33 +183,6 @@ func (c *compiler) compileEvent(d *Declaration) {
 			"must be 1 to 8 characters of printable ASCII other than spaces, the dot and the star")
 	}
 	c.rules = eventtypes.NewRules(d.Event.TypeSeparators, d.Event.Map)
-	c.compileKnown(d.Event.Known)
-}
-
-// compileKnown checks the types that the provider is known to send.
-func (c *compiler) compileKnown(list []string) {
-	if len(list) > maxKnown {
-		c.problems.add("event.known", ruleLimit, "has more than %d entries", maxKnown)
-		return
-	}
-	seen := map[string]bool{}
-	for i, written := range list {
-		field, kind := at("event.known", i), c.rules.Normal(written)
-		switch {
-		case !printable(kind, maxTypeBytes) || !knownForm(kind):
-			c.problems.add(field, ruleFormat, "must be a type as the provider writes it, or a family of types that ends in "+
-				"a separator and *")
-		case seen[kind]:
-			c.problems.add(field, ruleUnique, "is listed twice")
-		}
-		seen[kind] = true
-	}
-}
-
-// knownForm reports whether a type has only whole segments, and no wildcard but for the last of several.
-func knownForm(kind string) bool {
-	literal := strings.TrimSuffix(kind, "."+eventtypes.Wildcard)
-	return !strings.Contains(literal, eventtypes.Wildcard) && !slices.Contains(strings.Split(literal, "."), "")
 }
 
 func (c *compiler) compileRedact(d *Declaration) {
