@@ -215,7 +215,7 @@ type subscriptionFields struct {
 	ConnectionID      string    `name:"connection-id" placeholder:"ID" help:"Only events of connections with this id."`
 	Filter            string    `placeholder:"CEL" help:"A condition on the event beyond its type, such as event.body.action == \"opened\"."`
 	Description       string    `placeholder:"TEXT" help:"A description for people."`
-	PayloadMode       string    `enum:",envelope,raw" default:"" placeholder:"MODE" help:"envelope: a JSON object with the event's type, time, id, origin and data. raw: the provider's bytes."`
+	PayloadMode       string    `enum:",envelope,raw" default:"" placeholder:"MODE" help:"envelope: a JSON object with the event's type, time, id, origin, headers and data. raw: the provider's bytes and headers."`
 	TimeoutMs         int64     `name:"timeout-ms" placeholder:"N" help:"Timeout of an attempt, in milliseconds."`
 	RetrySchedule     []float64 `name:"retry-schedule-seconds" placeholder:"N" help:"The seconds to wait before each retry."`
 	SigningSecretFile string    `placeholder:"PATH" help:"File that contains only the signing secret; - reads it from standard input."`

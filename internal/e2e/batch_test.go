@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,9 +50,9 @@ func TestBatch(t *testing.T) {
 
 		got := stories.wait(w.t, 2)
 		verify(w, sub.SigningSecret, got[0])
-		require.Contains(w.t, string(got[0].body), `"type":"task.changed","types":["task.changed","story.added"],`)
-		require.Equal(w.t, "task.changed", got[0].header.Get("Sallyport-Event-Type"))
-		both.wait(w.t, 2)
+		require.Contains(w.t, string(got[0].body), `"type":"story.added","types":["task.changed","story.added"],`)
+		require.Equal(w.t, "story.added", got[0].header.Get("Sallyport-Event-Type"))
+		require.Contains(w.t, string(both.wait(w.t, 2)[0].body), `"type":"task.changed","types":["task.changed",`)
 		for _, uuid := range []string{first, second} {
 			e := w.awaitEvent(uuid, "forwarded")
 			require.Equal(w.t, []string{"task.changed", "story.added"}, e.EventTypes)
@@ -76,6 +77,51 @@ func TestBatch(t *testing.T) {
 		require.False(w.t, explained[0].Matches)
 		require.Equal(w.t, "story.*", *explained[1].Pattern)
 		require.Equal(w.t, "task.*", *explained[2].Pattern)
+	})
+}
+
+// A large batch reaches each subscription under the first type that its own patterns match, although they share the
+// body, and each request verifies. So does a later attempt after the patterns have changed.
+func TestTypesOfALargeBatch(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		const secret = "a secret shared with Asana"
+		c := w.connect(w.dev(), object{"provider": "asana", "connection_id": "tasks", "webhook_secret": secret})
+		pad := strings.Repeat("x", 48<<10)
+		body := `{"events":[{"action":"added","resource":{"gid":"1","resource_type":"task"}},{"action":"added","resource":` +
+			`{"gid":"2","resource_type":"story"}},{"action":"removed","resource":{"gid":"3","resource_type":"tag"},"pad":"` +
+			pad + `"}]}`
+		const types = `"types":["task.added","story.added","tag.removed"],`
+		receivers, subs := map[string]*receiver{}, map[string]subscription{}
+		var checks []func()
+		for pattern, eventType := range map[string]string{"task.*": "task.added", "story.added": "story.added",
+			"*.removed": "tag.removed", "*": "task.added"} {
+			sink := newReceiver(w.t, status(http.StatusOK))
+			sub := w.subscribe(sink.url, object{"event_types": []string{pattern}})
+			receivers[pattern], subs[pattern] = sink, sub
+			checks = append(checks, func() {
+				got := sink.wait(w.t, 1)[0]
+				verify(w, sub.SigningSecret, got)
+				require.True(w.t, strings.HasPrefix(string(got.body), `{"type":"`+eventType+`",`+types), "%.120s", got.body)
+				require.True(w.t, strings.HasSuffix(string(got.body), `,"data":`+body+"}"))
+				require.Equal(w.t, int64(len(got.body)), got.length)
+				require.Equal(w.t, eventType, got.header.Get("Sallyport-Event-Type"))
+			})
+		}
+		uuid := w.deliver(c.pathToken(), message{http.Header{"Content-Type": {"application/json"},
+			"X-Hook-Signature": {hexHMAC(secret, body)}}, []byte(body)}).EventUUID
+		w.awaitEvent(uuid, "forwarded")
+		for _, check := range checks {
+			check()
+		}
+
+		sub, sink := subs["story.added"], receivers["story.added"]
+		for n, change := range []struct{ pattern, want string }{{"tag.*", "tag.removed"}, {"project.*", "task.added"}} {
+			w.patchSubscription(sub.ID, object{"event_types": []string{change.pattern}})
+			w.replay(uuid, object{"force": true, "subscription_ids": []string{sub.ID}}).want(w, http.StatusAccepted)
+			require.Equal(w.t, change.want, sink.wait(w.t, n+2)[n+1].header.Get("Sallyport-Event-Type"))
+			w.awaitEvent(uuid, "forwarded")
+		}
 	})
 }
 

@@ -39,8 +39,9 @@ func TestForward(t *testing.T) {
 		require.Equal(w.t, int64(len(got.body)), got.length)
 		verify(w, sub.SigningSecret, got)
 		require.Equal(w.t, `{"type":"issues.opened","timestamp":"`+start().Format(millisecond)+`","id":"`+receipt.EventUUID+
-			`","provider":"github","provider_config_key":"github","connection_id":"my-repo","data":`+issueOpened+
-			`}`, string(got.body))
+			`","provider":"github","provider_config_key":"github","connection_id":"my-repo","headers":{`+
+			`"content-type":"application/json","user-agent":"GitHub-Hookshot/044aadd","x-github-delivery":"`+
+			m.header.Get("X-GitHub-Delivery")+`","x-github-event":"issues"},"data":`+issueOpened+`}`, string(got.body))
 		for name, value := range map[string]string{
 			"Content-Type": "application/json", "Webhook-Id": receipt.EventUUID,
 			"Webhook-Timestamp": strconv.FormatInt(start().Unix(), 10), "Sallyport-Event-Type": "issues.opened",
@@ -50,7 +51,7 @@ func TestForward(t *testing.T) {
 		} {
 			require.Equal(w.t, []string{value}, got.header.Values(name), name)
 		}
-		require.NotContains(w.t, got.header, "X-Hub-Signature-256", "the provider's headers are not passed on")
+		require.NotContains(w.t, got.header, "X-Hub-Signature-256", "an envelope's request has headers of the gateway only")
 
 		e := w.awaitEvent(receipt.EventUUID, "forwarded")
 		w.recorded(e, m, conn, sub)

@@ -12,20 +12,29 @@ import (
 	"sallyport/internal/platform/id"
 )
 
+// octokitExample holds webhooks of one event.
+type octokitExample struct {
+	Name     string            `json:"name"`
+	Examples []json.RawMessage `json:"examples"`
+}
+
+// octokitExamples returns webhooks that GitHub sent.
+func octokitExamples(t *testing.T) (list []octokitExample) {
+	t.Helper()
+	file, err := os.Open("testdata/octokit-webhooks-examples.json.gz")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, file.Close()) }()
+	unpacked, err := gzip.NewReader(file)
+	require.NoError(t, err)
+	require.NoError(t, json.NewDecoder(unpacked).Decode(&list))
+	return list
+}
+
 // GitHub's real webhooks, 329 of 58 events, are verified, get the type and id that its documentation names, and come
 // out of the gateway byte for byte.
 func TestRealGitHubWebhooks(t *testing.T) {
 	t.Parallel()
-	file, err := os.Open("testdata/octokit-webhooks-examples.json.gz")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, file.Close()) })
-	unpacked, err := gzip.NewReader(file)
-	require.NoError(t, err)
-	var events []struct {
-		Name     string            `json:"name"`
-		Examples []json.RawMessage `json:"examples"`
-	}
-	require.NoError(t, json.NewDecoder(unpacked).Decode(&events))
+	events := octokitExamples(t)
 	each(t, func(w *world) {
 		sink := newReceiver(w.t, status(http.StatusOK))
 		w.subscribe(sink.url, object{"payload_mode": "raw"})

@@ -52,7 +52,8 @@ func TestPublish(t *testing.T) {
 		verify(w, takes.SigningSecret, got)
 		require.Equal(w.t, `{"type":"invoice.paid","timestamp":"`+start().Format(millisecond)+`","id":"`+out.EventUUID+
 			`","provider":"sallyport",`+
-			`"provider_config_key":"sallyport","connection_id":"","data":{"amount":12345678901234567890,"text":"<é>",`+
+			`"provider_config_key":"sallyport","connection_id":"","headers":{},"data":{"amount":12345678901234567890,`+
+			`"text":"<é>",`+
 			`"list":[1,2]}}`, string(got.body))
 		require.Equal(w.t, "invoice.paid", got.header.Get("Sallyport-Event-Type"))
 		require.NotContains(w.t, got.header, "Sallyport-Connection-Id")

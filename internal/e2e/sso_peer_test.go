@@ -24,14 +24,14 @@ import (
 // requireNode says that the peers on Node are installed, so that a test without one fails instead of being skipped.
 const requireNode = "SALLYPORT_REQUIRE_NODE"
 
-// nodePeer returns the folder of a peer on Node below testdata, which uses the package. Its packages are installed by
-// its lock file; where they are not, the test is skipped and says how.
-func nodePeer(t *testing.T, name, pkg string) string {
+// nodePeer returns the folder of a peer on Node below testdata. Its packages are installed by its lock file; where they
+// are not, the test is skipped and says how.
+func nodePeer(t *testing.T, name string) string {
 	t.Helper()
 	dir := filepath.Join("testdata", name)
 	_, err := exec.LookPath("node")
 	if err == nil {
-		_, err = os.Stat(filepath.Join(dir, "node_modules", filepath.FromSlash(pkg)))
+		_, err = os.Stat(filepath.Join(dir, "node_modules", ".package-lock.json"))
 	}
 	if err != nil {
 		require.Empty(t, os.Getenv(requireNode), "%v: the peers on Node are required here", err)
@@ -64,7 +64,7 @@ func (p talker) hear(v any) {
 	}
 }
 
-// startPeer runs a script in a folder, with arguments, until the test ends.
+// startPeer runs a script in a folder until the test ends.
 func startPeer(t *testing.T, dir, script string, args ...string) talker {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "node", append([]string{script}, args...)...)
@@ -87,7 +87,7 @@ func startPeer(t *testing.T, dir, script string, args ...string) talker {
 func TestRealIdentityProvider(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)
-	dir := nodePeer(t, "oidc-provider", "oidc-provider")
+	dir := nodePeer(t, "oidc-provider")
 	each(t, func(w *world) {
 		// The provider's clock is the real one.
 		signIn := func(b *browser, provider string) int {

@@ -200,7 +200,7 @@ func TestTypesOfProviders(t *testing.T) {
 func TestShopifysLibrary(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)
-	dir := nodePeer(t, "shopify-api", "@shopify/shopify-api")
+	dir := nodePeer(t, "shopify-api")
 	each(t, func(w *world) {
 		peer := startPeer(w.t, dir, "peer.mjs", shopifySecret)
 		var ready bool

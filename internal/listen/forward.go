@@ -9,7 +9,6 @@ import (
 
 	"sallyport/internal/platform/apiclient"
 	"sallyport/internal/platform/egress"
-	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/webhooks/deliveries"
 )
 
@@ -106,12 +105,12 @@ func (l *listener) fetchOnce(ctx context.Context, e *event) ([]byte, error) {
 	return body, shown.Decode(e)
 }
 
-// headers are the original ones, without those that are redacted, and those of Standard Webhooks, with the signature
-// over the original body.
+// headers are those that a subscription to the raw webhook gets, less the provider's signature, which the API does not
+// show, and with the signature of Standard Webhooks over the original body.
 func (l *listener) headers(e *event, body []byte, now time.Time) http.Header {
 	h := make(http.Header, len(e.Headers)+10)
 	for name, value := range e.Headers {
-		if value != secretbox.Redacted {
+		if deliveries.MayForward(name, value) {
 			h.Set(name, value)
 		}
 	}
@@ -122,7 +121,7 @@ func (l *listener) headers(e *event, body []byte, now time.Time) http.Header {
 		h.Set("User-Agent", "Sallyport")
 	}
 	// A receiver that leads back to a gateway is recognised there by the hops.
-	hops, err := strconv.ParseInt(strings.TrimSpace(h.Get("Sallyport-Hops")), 10, 16)
+	hops, err := strconv.ParseInt(strings.TrimSpace(e.Headers["sallyport-hops"]), 10, 16)
 	if err != nil || hops < 0 {
 		hops = 0
 	}
@@ -131,7 +130,6 @@ func (l *listener) headers(e *event, body []byte, now time.Time) http.Header {
 	h.Set("Webhook-Signature", deliveries.Sign(l.key, e.EventUUID, now.Unix(), body))
 	for name, value := range map[string]string{"Sallyport-Event-Type": e.EventType, "Sallyport-Provider": e.Provider,
 		"Sallyport-Connection-Id": e.ConnectionID} {
-		h.Del(name)
 		if value != "" {
 			h.Set(name, value)
 		}

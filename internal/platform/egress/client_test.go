@@ -59,6 +59,12 @@ func TestDoCarriesRequestAndResponse(t *testing.T) {
 	require.Equal(t, http.Header{"X-One": {"1", "2"}, "User-Agent": {"sallyport"}, "Content-Length": {"7"}}, got.Header)
 	require.Equal(t, http.Header{"X-One": {"1", "2"}}, header, "the caller's headers are not changed")
 
+	q.Head, q.Body = []byte(`{"a":`), []byte("2}")
+	_, err = c.Do(t.Context(), q)
+	require.Nil(t, err)
+	require.Equal(t, `{"a":2}`, string(body), "a body in two parts is one body")
+	require.Equal(t, int64(7), got.ContentLength)
+
 	q.Header = http.Header{"User-Agent": {"own"}}
 	_, err = c.Do(t.Context(), q)
 	require.Nil(t, err)

@@ -26,8 +26,9 @@ type Request struct {
 	// Header is sent unchanged and not modified; Host in it is ignored. A missing User-Agent is added, which costs a
 	// copy.
 	Header http.Header
-	// Body must not change after Do was called: a write may outlast a cancelled exchange.
-	Body []byte
+	// Head and Body, one after the other, are the body, so that requests that differ in the beginning share the rest. They
+	// must not change after Do was called: a write may outlast a cancelled exchange.
+	Head, Body []byte
 	// Timeout limits the whole exchange, from name resolution to the last byte of the body; 0 means 15 s.
 	Timeout time.Duration
 	// MaxResponseBytes is how much of the response body is kept.
@@ -60,7 +61,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *Error) {
 		q.Host = r.URL.Host
 	}
 	resp, x, err := c.start(ctx, &q, r.Body, nil, Bounds{Timeout: r.Timeout, MaxResponseBytes: Unlimited,
-		permit: r.Permit, begun: r.Begun})
+		head: r.Head, permit: r.Permit, begun: r.Begun})
 	if x == nil {
 		return Response{}, err
 	}
@@ -111,4 +112,10 @@ func readBody(resp *http.Response, limit int64) (body []byte, truncated bool, _ 
 
 // inMemory returns a body that net/http recognises as being in memory, which it sends in one write with the headers.
 // Without Request.GetBody it never sends it twice.
-func inMemory(body []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(body)) }
+// With a head there is one write for each.
+func inMemory(head, body []byte) io.ReadCloser {
+	if len(head) == 0 {
+		return io.NopCloser(bytes.NewReader(body))
+	}
+	return io.NopCloser(io.MultiReader(bytes.NewReader(head), bytes.NewReader(body)))
+}

@@ -110,8 +110,8 @@ func (x *exchange) send(own context.Context, template *http.Request, header http
 		q.Header = header
 		q.Proto, q.ProtoMajor, q.ProtoMinor = "HTTP/1.1", 1, 1
 		q.GetBody = nil // so that net/http never sends it twice
-		if len(data) > 0 {
-			q.Body, q.ContentLength = inMemory(data), int64(len(data))
+		if size := len(x.bounds.head) + len(data); size > 0 {
+			q.Body, q.ContentLength = inMemory(x.bounds.head, data), int64(size)
 		} else if x.upload != nil {
 			q.Body = x.upload.part()
 		}

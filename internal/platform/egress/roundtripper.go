@@ -22,7 +22,8 @@ type Bounds struct {
 	// MaxResponseBytes limits the response body: reading more returns an *Error with CodeResponseTooLarge. 0 means
 	// 10 MiB.
 	MaxResponseBytes int64
-	// permit is Request.Permit, and begun Request.Begun.
+	// head is Request.Head, permit Request.Permit, and begun Request.Begun.
+	head   []byte
 	permit func() bool
 	begun  func(interrupt func())
 }

@@ -219,6 +219,7 @@ func TestHandshakeCapture(t *testing.T) {
 	require.False(t, response.Capture.Confirm)
 	require.Equal(t, []string{"x-hook-secret", "x-signature"}, v.RedactHeaders(),
 		"what is handed over is not to be stored elsewhere")
+	require.Equal(t, []string{"x-signature"}, v.SignatureHeaders())
 	requireHandshakeRefused(t, v, request("{}", "X-Hook-Secret", "a\nb"), verification.ReasonHandshakeMalformed)
 
 	notion := shaking(verification.Handshake{

@@ -99,6 +99,7 @@ func TestJWTSecret(t *testing.T) {
 	r.Body = []byte("{ }")
 	requireRefused(t, v, r, verification.ReasonSignatureMismatch)
 	require.Equal(t, []string{"x-webhook-signature"}, v.RedactHeaders())
+	require.Equal(t, []string{"x-webhook-signature"}, v.SignatureHeaders())
 }
 
 // Tokens without a signature, with headers that change what is signed, or of no known form are refused.

@@ -38,7 +38,9 @@ type plan struct {
 	maxBody        int64
 	networks       []netip.Prefix
 	control        []predicate
-	redact         []string
+	// redact holds the lower-case names of headers that must not be shown, and signatures those of them that contain
+	// nothing but a signature over the body. Both are sorted.
+	redact, signatures []string
 }
 
 // idRule is one way to an id: one source, or several that are an id together.
@@ -188,23 +190,42 @@ func (c *compiler) compileEvent(d *Declaration) {
 func (c *compiler) compileRedact(d *Declaration) {
 	c.limit("redact_headers", len(d.RedactHeaders))
 	names := map[string]bool{}
+	signatures, others := map[string]bool{}, map[string]bool{}
 	for _, p := range c.proofs {
 		for i := range p.signatures {
 			for _, name := range p.signatures[i].src.headers() {
-				names[strings.ToLower(name)] = true
+				name = strings.ToLower(name)
+				names[name] = true
+				if p.bindsBody() {
+					signatures[name] = true
+				} else {
+					others[name] = true
+				}
 			}
 		}
 	}
 	for i := range c.handshakes {
 		for _, name := range c.handshakes[i].captured.headers() {
-			names[strings.ToLower(name)] = true
+			names[strings.ToLower(name)], others[strings.ToLower(name)] = true, true
 		}
 	}
 	for i, name := range d.RedactHeaders {
 		if !validHeaderName(name) {
 			c.problems.add(at("redact_headers", i), ruleFormat, "is not a header name")
 		}
-		names[strings.ToLower(name)] = true
+		names[strings.ToLower(name)], others[strings.ToLower(name)] = true, true
 	}
-	c.redact = slices.Sorted(maps.Keys(names))
+	maps.DeleteFunc(signatures, func(name string, _ bool) bool { return others[name] })
+	c.redact, c.signatures = slices.Sorted(maps.Keys(names)), slices.Sorted(maps.Keys(signatures))
+}
+
+// bindsBody reports whether the proof's signature is of use with its own body alone. A plain hash over secret and body
+// is not: anyone who sees it can extend the body.
+func (p *proof) bindsBody() bool {
+	switch p.scheme {
+	case schemeHMAC, schemePublic, schemeJWT:
+		return p.covers.body
+	default:
+		return false
+	}
 }

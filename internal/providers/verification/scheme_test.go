@@ -117,6 +117,7 @@ func TestKeyedHashVector(t *testing.T) {
 	}
 	requireProved(t, v, post(`{"example_field":"example_value"}`), "keyed_hash", "whs_1")
 	requireRefused(t, v, post(`{"example_field":"example_valuE"}`), verification.ReasonSignatureMismatch)
+	require.Empty(t, v.SignatureHeaders(), "a receiver may not notice that a plain hash was extended")
 }
 
 // A plain hash cannot be extended: a person with one webhook cannot append to its body, although SHA-1 would let them.

@@ -164,6 +164,10 @@ func validID(id string) bool {
 // signatures, tokens or a secret, and those that the declaration adds.
 func (v *Verifier) RedactHeaders() []string { return slices.Clone(v.plan.redact) }
 
+// SignatureHeaders returns the lower-case names of those of RedactHeaders that contain only a signature over the body,
+// by which anyone with the secret can verify the webhook again, and from which no one can make another webhook.
+func (v *Verifier) SignatureHeaders() []string { return slices.Clone(v.plan.signatures) }
+
 // Ack returns the response to an accepted webhook, or nil for the gateway's own. It is shared: do not modify it.
 func (v *Verifier) Ack() *Response { return v.plan.ack }
 

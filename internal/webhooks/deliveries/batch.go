@@ -161,8 +161,8 @@ func (b *Batch) keep(p *Plan) content {
 	}
 	// Copies, so that a waiting delivery does not keep the whole request in memory.
 	known, event := b.known, *p.event
-	known.event = &event
-	known.payload = &events.Payload{Body: p.payload.Body, Encoding: p.payload.Encoding}
+	payload := *p.payload
+	known.event, known.payload = &event, &payload
 	if waiting > 0 {
 		b.s.kept.put(known, waiting, b.now)
 	}

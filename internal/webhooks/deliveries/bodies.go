@@ -42,25 +42,19 @@ type largeBody struct {
 	forms map[subscriptions.PayloadMode]form
 }
 
-// form is what one kind of subscription gets of a body.
-type form struct {
-	body        []byte
-	contentType string
-}
-
-// body returns what the attempt of a job sends, and its content type.
-func (s *Service) body(ctx context.Context, j *job, mode subscriptions.PayloadMode) (form, error) {
+// form returns what the attempt of a job sends to a subscription that gets the event under the type.
+func (s *Service) form(ctx context.Context, j *job, mode subscriptions.PayloadMode, eventType string) (form, error) {
 	if b := j.large; b != nil {
-		return s.largeForm(ctx, j, b, mode)
+		f, err := s.largeForm(ctx, j, b, mode)
+		return f.under(mode, eventType, j.event), err
 	}
 	if err := s.loadPayload(ctx, j); err != nil {
 		return form{}, err
 	}
-	body, contentType, err := buildBody(mode, j.event, j.payload)
-	return form{body, contentType}, err
+	return buildForm(mode, eventType, j.event, j.payload)
 }
 
-// largeForm is body for a large one, which the first of its jobs reads and builds.
+// largeForm returns what all attempts of the mode send of a large body, which the first of its jobs reads and builds.
 func (s *Service) largeForm(ctx context.Context, j *job, b *largeBody, mode subscriptions.PayloadMode) (form, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -76,17 +70,17 @@ func (s *Service) largeForm(ctx context.Context, j *job, b *largeBody, mode subs
 	if err := s.loadPayload(ctx, j); err != nil {
 		return form{}, err
 	}
-	body, contentType, err := buildBody(mode, j.event, j.payload)
+	built, err := buildShared(mode, j.event, j.payload)
 	if err != nil {
 		return form{}, err
 	}
-	b.forms[mode] = form{body, contentType}
+	b.forms[mode] = built
 	size := 0
 	for _, f := range b.forms {
 		size += len(f.body)
 	}
 	s.dispatcher.memory.resize(b, size)
-	return b.forms[mode], nil
+	return built, nil
 }
 
 // bodyFits reports whether the first job of the queue's list may have its body in memory. An environment has a share,

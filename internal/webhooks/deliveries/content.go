@@ -160,7 +160,7 @@ func (s *Service) readContents(ctx context.Context, list []claimed) (map[string]
 			c := found
 			c.event = e
 			if p, ok := payloads[uuid]; ok {
-				c.payload = &events.Payload{Body: p.Body, Encoding: p.Encoding}
+				c.payload = &p
 			}
 			out[uuid] = c
 		}

@@ -9,7 +9,7 @@ import (
 const (
 	// maxKept limits the contents that are kept for claims, in bytes.
 	maxKept = 4 << 20
-	// keptEvent is about what an event takes without its body.
+	// keptEvent is about what an event takes without its payload.
 	keptEvent = 2 << 10
 )
 
@@ -34,7 +34,7 @@ func newKept() *kept { return &kept{byEvent: map[string]*list.Element{}} }
 
 // put keeps a content, whose event and payload are set, for that many deliveries, if there is room.
 func (k *kept) put(c content, waiting int, now time.Time) {
-	size := len(c.payload.Body) + keptEvent
+	size := c.payload.Size() + keptEvent
 	if len(c.payload.Body) > maxHandedBody {
 		return
 	}

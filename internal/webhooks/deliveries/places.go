@@ -194,7 +194,7 @@ func (d *dispatcher) countBody(j *job) {
 	if j.payload == nil {
 		return
 	}
-	if size := len(j.payload.Body); size <= headroom(maxHandedBodies, d.bodies, j.queue.env.bodies, shareOfFree) {
+	if size := j.payload.Size(); size <= headroom(maxHandedBodies, d.bodies, j.queue.env.bodies, shareOfFree) {
 		j.body = size
 		j.queue.env.bodies += size
 		d.bodies += size

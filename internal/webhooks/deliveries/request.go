@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -19,48 +20,78 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// buildBody returns the body to send and its content type. The original JSON goes into the envelope byte for byte, so
-// that numbers and the order of fields are preserved.
-func buildBody(mode subscriptions.PayloadMode, e *events.Event, p *events.Payload) ([]byte, string, error) {
-	if mode == subscriptions.Raw {
-		return p.Body, e.ContentType, nil
-	}
-	out, err := appendEnvelope(make([]byte, 0, envelopeRoom+len(p.Body)), e)
-	if err != nil {
-		return nil, "", fmt.Errorf("encode the envelope: %w", err)
-	}
-	if p.Encoding == events.JSON {
-		out = append(out, p.Body...)
-	} else {
-		wrapped := map[string]any{}
-		if p.Encoding == events.Text {
-			wrapped["text"] = string(p.Body)
-		} else {
-			wrapped["base64"] = p.Body
-		}
-		data, err := json.Marshal(wrapped)
-		if err != nil {
-			return nil, "", fmt.Errorf("encode the data: %w", err)
-		}
-		out = append(out, data...)
-	}
-	return append(out, '}'), "application/json", nil
+// form is what one kind of subscription gets of an event.
+type form struct {
+	// head and body, one after the other, are the body of the request. A head is only there if subscriptions share the
+	// rest.
+	head, body  []byte
+	contentType string
+	// headers are the provider's.
+	headers []forwardedHeader
 }
 
-// envelopeRoom is enough for what surrounds the data of nearly every event.
-const envelopeRoom = 512
+// buildForm returns the form for a subscription that gets the event under the type. The original JSON goes into the
+// envelope byte for byte, so that numbers and the order of fields are preserved.
+func buildForm(mode subscriptions.PayloadMode, eventType string, e *events.Event, p *events.Payload) (form, error) {
+	if mode == subscriptions.Raw {
+		return form{body: p.Body, contentType: e.ContentType, headers: forwardedHeaders(p)}, nil
+	}
+	b := make([]byte, 0, envelopeSize(e, p))
+	body, err := appendEnvelope(appendType(b, eventType), e, p)
+	return form{body: body, contentType: envelopeContentType}, err
+}
 
-// appendEnvelope appends the default body of a delivery up to the data, which come last.
-func appendEnvelope(b []byte, e *events.Event) ([]byte, error) {
+// buildShared is buildForm without the type, for subscriptions that get the event under different ones.
+func buildShared(mode subscriptions.PayloadMode, e *events.Event, p *events.Payload) (form, error) {
+	if mode == subscriptions.Raw || !isMixed(e) {
+		return buildForm(mode, e.Type, e, p)
+	}
+	body, err := appendEnvelope(make([]byte, 0, envelopeSize(e, p)), e, p)
+	return form{body: body, contentType: envelopeContentType}, err
+}
+
+// under returns what buildShared has returned for the type of one subscription.
+func (f form) under(mode subscriptions.PayloadMode, eventType string, e *events.Event) form {
+	if mode != subscriptions.Raw && isMixed(e) {
+		f.head = appendType(nil, eventType)
+	}
+	return f
+}
+
+// isMixed reports whether subscriptions may get the event under different types.
+func isMixed(e *events.Event) bool { return len(e.Types) > 1 }
+
+// typeFor returns the type under which the subscription gets the event.
+func typeFor(t *subscriptions.Target, e *events.Event) string {
+	if !isMixed(e) {
+		return e.Type
+	}
+	return t.TypeOf(e.ProviderConfigKey, e.Types)
+}
+
+const envelopeContentType = "application/json"
+
+// envelopeSize is enough for nearly every envelope of JSON: the names of its fields, time and id, and all that varies.
+func envelopeSize(e *events.Event, p *events.Payload) int {
+	return 224 + len(e.Type) + len(e.Provider) + len(e.ProviderConfigKey) + len(e.ConnectionID) + len(p.Headers) +
+		len(p.Body)
+}
+
+// appendType appends the beginning of an envelope.
+func appendType(b []byte, eventType string) []byte {
+	return appendJSONString(append(b, `{"type":`...), eventType)
+}
+
+// appendEnvelope appends an envelope from its type on. The data come last.
+func appendEnvelope(b []byte, e *events.Event, p *events.Payload) ([]byte, error) {
 	field := func(name, value string) {
 		b = append(b, name...)
 		b = appendJSONString(b, value)
 	}
-	field(`{"type":`, e.Type)
-	if len(e.Types) > 0 { // of a batch, of which Type is the first
+	if len(e.Types) > 0 {
 		types, err := json.Marshal(e.Types)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("encode the types: %w", err)
 		}
 		b = append(append(b, `,"types":`...), types...)
 	}
@@ -69,17 +100,35 @@ func appendEnvelope(b []byte, e *events.Event) ([]byte, error) {
 	field(`,"provider":`, e.Provider)
 	field(`,"provider_config_key":`, e.ProviderConfigKey)
 	field(`,"connection_id":`, e.ConnectionID)
-	return append(b, `,"data":`...), nil
+	b = appendForwarded(append(b, `,"headers":`...), p)
+	b = append(b, `,"data":`...)
+	if p.Encoding == events.JSON {
+		return append(append(b, p.Body...), '}'), nil
+	}
+	wrapped := map[string]any{}
+	if p.Encoding == events.Text {
+		wrapped["text"] = string(p.Body)
+	} else {
+		wrapped["base64"] = p.Body
+	}
+	data, err := json.Marshal(wrapped)
+	if err != nil {
+		return nil, fmt.Errorf("encode the data: %w", err)
+	}
+	return append(append(b, data...), '}'), nil
 }
 
-// Sign returns the value of webhook-signature: v1 of Standard Webhooks over "id.timestamp.body".
-func Sign(key []byte, id string, timestamp int64, body []byte) string {
+// Sign returns the value of webhook-signature: v1 of Standard Webhooks over "id.timestamp.body". The body may come in
+// parts.
+func Sign(key []byte, id string, timestamp int64, body ...[]byte) string {
 	mac := hmac.New(sha256.New, key)
 	b := make([]byte, 0, 128) // for the prefix, and then for the sum and its text
 	b = append(append(b, id...), '.')
 	b = append(strconv.AppendInt(b, timestamp, 10), '.')
 	mac.Write(b)
-	mac.Write(body)
+	for _, part := range body {
+		mac.Write(part)
+	}
 	sum := mac.Sum(b[:0])
 	return string(base64.StdEncoding.AppendEncode(append(sum, "v1,"...), sum)[len(sum):])
 }
@@ -87,11 +136,12 @@ func Sign(key []byte, id string, timestamp int64, body []byte) string {
 // maxOwnHeaders is the number of headers that the gateway itself gives a delivery.
 const maxOwnHeaders = 13
 
-// buildHeaders returns the headers of an attempt.
-func buildHeaders(t *subscriptions.Target, d *Delivery, e *events.Event, contentType string, body []byte,
+// buildHeaders returns the headers of an attempt: the gateway's own, those of the subscription, which replace none of
+// them, and those of the provider, which replace neither, except that the provider's User-Agent replaces the gateway's.
+func buildHeaders(t *subscriptions.Target, d *Delivery, e *events.Event, eventType string, f *form,
 	now time.Time) http.Header {
-	h := make(http.Header, maxOwnHeaders+len(t.Headers))
-	values := make([]string, 0, maxOwnHeaders) // one allocation for all
+	h := make(http.Header, maxOwnHeaders+len(t.Headers)+len(f.headers))
+	values := make([]string, 0, maxOwnHeaders+len(f.headers)) // one allocation for all
 	// The names are already in Go's canonical form, which the map requires.
 	set := func(name, value string) {
 		values = append(values, value)
@@ -100,21 +150,30 @@ func buildHeaders(t *subscriptions.Target, d *Delivery, e *events.Event, content
 	for _, custom := range t.Headers {
 		h.Add(custom.Name, custom.Value)
 	}
-	if contentType != "" {
-		set("Content-Type", contentType)
+	userAgent := "Sallyport"
+	for i := range f.headers {
+		switch forwarded := &f.headers[i]; {
+		case forwarded.name == headerUserAgent:
+			userAgent = forwarded.value
+		case !replaces(t.Headers, forwarded.name):
+			set(forwarded.name, forwarded.value)
+		}
+	}
+	if f.contentType != "" {
+		set("Content-Type", f.contentType)
 	}
 	timestamp := now.Unix()
-	set("User-Agent", "Sallyport")
+	set(headerUserAgent, userAgent)
 	set("Webhook-Id", e.UUID)
 	set("Webhook-Timestamp", strconv.FormatInt(timestamp, 10))
-	signature := Sign(t.SigningKey, e.UUID, timestamp, body)
+	signature := Sign(t.SigningKey, e.UUID, timestamp, f.head, f.body)
 	for _, old := range t.Retiring {
 		if now.Before(old.Until) {
-			signature += " " + Sign(old.Key, e.UUID, timestamp, body)
+			signature += " " + Sign(old.Key, e.UUID, timestamp, f.head, f.body)
 		}
 	}
 	set(headerSignature, signature)
-	set("Sallyport-Event-Type", e.Type)
+	set("Sallyport-Event-Type", eventType)
 	if e.Provider != "" {
 		set("Sallyport-Provider", e.Provider)
 	}
@@ -130,6 +189,11 @@ func buildHeaders(t *subscriptions.Target, d *Delivery, e *events.Event, content
 	return h
 }
 
+// replaces reports whether a header of the subscription replaces the one of that name.
+func replaces(custom []subscriptions.Header, name string) bool {
+	return slices.ContainsFunc(custom, func(c subscriptions.Header) bool { return subscriptions.SameName(c.Name, name) })
+}
+
 // maxStoredHeaders limits the headers of a response that are stored.
 const maxStoredHeaders = 8 << 10
 
@@ -138,7 +202,7 @@ const maxStoredHeaders = 8 << 10
 var ownHeaders = sync.OnceValue(func() [][2]string { //nolint:gochecknoglobals // a constant list
 	names := []string{"Content-Type", "Sallyport-Attempt", "Sallyport-Connection-Id", "Sallyport-Event-Type",
 		"Sallyport-Hops", "Sallyport-Provider", "Sallyport-Replay", "Sallyport-Subscription-Id", "Sallyport-Will-Retry",
-		"User-Agent", "Webhook-Id", headerSignature, "Webhook-Timestamp"}
+		headerUserAgent, "Webhook-Id", headerSignature, "Webhook-Timestamp"}
 	list := make([][2]string, len(names))
 	for i, name := range names {
 		list[i] = [2]string{name, strings.ToLower(name)}
@@ -146,50 +210,63 @@ var ownHeaders = sync.OnceValue(func() [][2]string { //nolint:gochecknoglobals /
 	return list
 })
 
-const headerSignature = "Webhook-Signature"
+const (
+	headerSignature = "Webhook-Signature"
+	headerUserAgent = "User-Agent"
+)
 
 // storedRequestHeaders returns the headers as a JSON object with lower-case names. Values of signatures and of the
-// subscription's own headers are redacted: they may be credentials of the receiver.
-func storedRequestHeaders(h http.Header, custom []subscriptions.Header) string {
-	if len(custom) == 0 {
-		if text, ok := storedOwnHeaders(h); ok {
+// subscription's own headers are redacted: they may be credentials of the receiver. forwarded are the provider's
+// headers among them.
+func storedRequestHeaders(h http.Header, custom []subscriptions.Header, forwarded []forwardedHeader) string {
+	// The buffers are of constant size, so that they need no memory of their own.
+	if len(custom) == 0 && len(forwarded) == 0 {
+		if text, ok := storedKnownHeaders(make([]byte, 0, 640), h, nil); ok {
+			return text
+		}
+	} else if len(custom) == 0 {
+		if text, ok := storedKnownHeaders(make([]byte, 0, 1536), h, forwarded); ok {
 			return text
 		}
 	}
 	return storedHeaders(h, func(name string) bool {
-		if name == "webhook-signature" {
-			return true
-		}
-		for _, c := range custom {
-			if strings.EqualFold(c.Name, name) {
-				return true
-			}
-		}
-		return false
+		return name == "webhook-signature" ||
+			slices.ContainsFunc(custom, func(c subscriptions.Header) bool { return strings.EqualFold(c.Name, name) }) ||
+			slices.ContainsFunc(forwarded, func(f forwardedHeader) bool { return f.signature && f.lower == name })
 	})
 }
 
-// storedOwnHeaders is storedHeaders for headers that are all the gateway's own, as nearly always; ok is false for
-// others, and if they are too long.
-func storedOwnHeaders(h http.Header) (text string, ok bool) {
-	b := make([]byte, 0, 640)
+// storedKnownHeaders is storedHeaders for headers that are all the gateway's own or the provider's, as nearly always;
+// ok is false for others, and if they are too long. It writes into b, which is empty.
+func storedKnownHeaders(b []byte, h http.Header, forwarded []forwardedHeader) (text string, ok bool) {
 	b = append(b, '{')
 	found := 0
-	for _, name := range ownHeaders() {
-		values := h[name[0]]
+	add := func(name, lower string, secret bool) {
+		values := h[name]
 		if len(values) != 1 {
-			continue
+			return
 		}
 		value := values[0]
-		if name[0] == headerSignature {
+		if secret {
 			value = secretbox.Redacted
 		}
 		if found++; found > 1 {
 			b = append(b, ',')
 		}
-		b = appendJSONString(b, name[1])
-		b = append(b, ':')
+		b = append(appendJSONString(b, lower), ':')
 		b = appendJSONString(b, value)
+	}
+	for _, own := range ownHeaders() {
+		name, lower := own[0], own[1]
+		for ; len(forwarded) > 0 && forwarded[0].lower <= lower; forwarded = forwarded[1:] {
+			if f := &forwarded[0]; f.lower < lower { // otherwise the map has it once
+				add(f.name, f.lower, f.signature)
+			}
+		}
+		add(name, lower, name == headerSignature)
+	}
+	for i := range forwarded {
+		add(forwarded[i].name, forwarded[i].lower, forwarded[i].signature)
 	}
 	return string(append(b, '}')), found == len(h) && len(b) < maxStoredHeaders
 }
@@ -230,8 +307,10 @@ func storedHeaders(h http.Header, secret func(name string) bool) string {
 
 // appendJSONString appends s as a JSON string, as encoding/json does. Plain ASCII needs no encoder.
 func appendJSONString(b []byte, s string) []byte {
+	// As bits, from the space on. A shift by more is 0.
+	const escaped uint64 = 1<<('"'-' ') | 1<<('&'-' ') | 1<<('<'-' ') | 1<<('>'-' ') | 1<<('\\'-' ')
 	for i := range len(s) {
-		if c := s[i]; c < 0x20 || c > 0x7e || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+		if c := s[i] - ' '; c > '~'-' ' || escaped>>c&1 != 0 {
 			// Marshal of a string cannot fail: it replaces invalid UTF-8.
 			quoted, _ := json.Marshal(s)
 			return append(b, quoted...)

@@ -36,7 +36,7 @@ func TestSignatureVerifies(t *testing.T) {
 		target.SigningKey = rapid.SliceOfN(rapid.Byte(), 16, 64).Draw(rt, "key")
 		body := rapid.SliceOf(rapid.Byte()).Draw(rt, "body")
 		now := time.Unix(rapid.Int64Range(0, 1<<33).Draw(rt, "now"), 0)
-		h := buildHeaders(&target, d, e, "", body, now)
+		h := buildHeaders(&target, d, e, e.Type, &form{body: body}, now)
 		verifier, err := standardwebhooks.NewWebhookRaw(target.SigningKey)
 		require.NoError(rt, err)
 		require.NoError(rt, verifier.VerifyIgnoringTimestamp(body, h))
@@ -60,7 +60,7 @@ func TestSignatureIsFresh(t *testing.T) {
 	verifier, err := standardwebhooks.NewWebhook("whsec_" + base64.StdEncoding.EncodeToString(target.SigningKey))
 	require.NoError(t, err)
 	body := []byte(`{}`)
-	require.NoError(t, verifier.Verify(body, buildHeaders(target, d, e, "", body, time.Now())))
+	require.NoError(t, verifier.Verify(body, buildHeaders(target, d, e, e.Type, &form{body: body}, time.Now())))
 }
 
 // Every documented header is there. Headers give the number of the attempt, whether another would follow, and whether
@@ -70,7 +70,7 @@ func TestHeaders(t *testing.T) {
 	e, d, target := forwarded()
 	target.Headers = []subscriptions.Header{{Name: "X-Team", Value: "a"}, {Name: "webhook-id", Value: "forged"},
 		{Name: "Sallyport-Hops", Value: "0"}}
-	h := buildHeaders(target, d, e, "text/plain", []byte("x"), testTime())
+	h := buildHeaders(target, d, e, e.Type, &form{body: []byte("x"), contentType: "text/plain"}, testTime())
 	require.Equal(t, Sign(target.SigningKey, e.UUID, testTime().Unix(), []byte("x")), h.Get("webhook-signature"))
 	h.Del("webhook-signature")
 	require.Equal(t, http.Header{
@@ -81,7 +81,7 @@ func TestHeaders(t *testing.T) {
 	}, h)
 	last := *d
 	last.GenerationAttempts, last.Generation = 2, 2
-	h = buildHeaders(target, &last, e, "", nil, testTime())
+	h = buildHeaders(target, &last, e, e.Type, &form{}, testTime())
 	require.Equal(t, []string{"3", "false", "true"}, []string{h.Get("Sallyport-Attempt"), h.Get("Sallyport-Will-Retry"),
 		h.Get("Sallyport-Replay")})
 	require.NotContains(t, h, "Content-Type")
@@ -96,7 +96,8 @@ func TestBody(t *testing.T) {
 	e, _, _ := forwarded()
 	const head = `{"type":"issues.opened","timestamp":"2025-06-15T12:00:00.120Z",` +
 		`"id":"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11",` +
-		`"provider":"github","provider_config_key":"github-eu","connection_id":"acme","data":`
+		`"provider":"github","provider_config_key":"github-eu","connection_id":"acme",` +
+		`"headers":{"x-github-event":"issues"},"data":`
 	for _, c := range []struct {
 		body     string
 		encoding events.Encoding
@@ -108,16 +109,16 @@ func TestBody(t *testing.T) {
 		{"", events.Text, `{"text":""}`},
 		{"\xff\x00", events.Base64, `{"base64":"/wA="}`},
 	} {
-		p := &events.Payload{Body: []byte(c.body), Encoding: c.encoding}
-		got, contentType, err := buildBody(subscriptions.Envelope, e, p)
+		p := &events.Payload{Headers: `{"x-github-event":"issues"}`, Body: []byte(c.body), Encoding: c.encoding}
+		got, err := buildForm(subscriptions.Envelope, e.Type, e, p)
 		require.NoError(t, err)
-		require.Equal(t, head+c.data+"}", string(got))
-		require.Equal(t, "application/json", contentType)
-		require.True(t, json.Valid(got))
-		got, contentType, err = buildBody(subscriptions.Raw, e, p)
+		require.Equal(t, head+c.data+"}", string(got.body))
+		require.Equal(t, "application/json", got.contentType)
+		require.True(t, json.Valid(got.body))
+		got, err = buildForm(subscriptions.Raw, e.Type, e, p)
 		require.NoError(t, err)
-		require.Equal(t, c.body, string(got))
-		require.Equal(t, e.ContentType, contentType)
+		require.Equal(t, c.body, string(got.body))
+		require.Equal(t, e.ContentType, got.contentType)
 	}
 }
 
@@ -133,7 +134,7 @@ func TestStoredHeaders(t *testing.T) {
 	custom := []subscriptions.Header{{Name: "x-token", Value: "s3cret"}}
 	require.Equal(t, map[string]string{"webhook-signature": secretbox.Redacted, "x-token": secretbox.Redacted,
 		"webhook-id": "1"}, read(storedRequestHeaders(http.Header{"Webhook-Signature": {"v1,x"}, "X-Token": {"s3cret"},
-		"Webhook-Id": {"1"}}, custom)))
+		"Webhook-Id": {"1"}}, custom, nil)))
 	answer := http.Header{"Set-Cookie": {"a"}, "Www-Authenticate": {"b"}, "Proxy-Authenticate": {"c"}, "Via": {"x", "y"},
 		"X-Odd": {"\xff\"\\\x01é"}}
 	require.Equal(t, map[string]string{"set-cookie": secretbox.Redacted, "www-authenticate": secretbox.Redacted,
@@ -151,7 +152,9 @@ func TestReplacedSecretsSignAlongside(t *testing.T) {
 	older, old := []byte("older456789abcdef01234567"), []byte("old23456789abcdef01234567")
 	target.Retiring = []subscriptions.RetiringKey{{Key: old, Until: testTime().Add(time.Second)},
 		{Key: older, Until: testTime()}}
-	at := func(now time.Time) http.Header { return buildHeaders(target, d, e, "", []byte("x"), now) }
+	at := func(now time.Time) http.Header {
+		return buildHeaders(target, d, e, e.Type, &form{body: []byte("x")}, now)
+	}
 	require.Equal(t, Sign(target.SigningKey, e.UUID, testTime().Unix(), []byte("x"))+" "+
 		Sign(old, e.UUID, testTime().Unix(), []byte("x")), at(testTime()).Get("Webhook-Signature"))
 	for _, key := range [][]byte{target.SigningKey, old} {

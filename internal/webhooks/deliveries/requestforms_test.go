@@ -30,20 +30,38 @@ func TestRequestIsEncodedAsJSON(t *testing.T) {
 			Provider          string          `json:"provider"`
 			ProviderConfigKey string          `json:"provider_config_key"`
 			ConnectionID      string          `json:"connection_id"`
+			Headers           json.RawMessage `json:"headers"`
 			Data              json.RawMessage `json:"data"`
 		}{e.Type, e.Types, clock.Wire(e.ReceivedAt), e.UUID, e.Provider, e.ProviderConfigKey, e.ConnectionID,
-			json.RawMessage(data)})
+			json.RawMessage(`{"x-github-event":"a\u003cb"}`), json.RawMessage(data)})
 		require.NoError(rt, err)
-		body, contentType, err := buildBody(subscriptions.Envelope, e, &events.Payload{Body: []byte(data),
-			Encoding: events.JSON})
+		p := &events.Payload{Headers: `{"x-github-event":"a\u003cb"}`, Body: []byte(data), Encoding: events.JSON}
+		f, err := buildForm(subscriptions.Envelope, e.Type, e, p)
 		require.NoError(rt, err)
-		require.Equal(rt, string(expected), string(body))
+		require.Equal(rt, string(expected), string(f.body))
+		shared, err := buildShared(subscriptions.Envelope, e, p)
+		require.NoError(rt, err)
+		shared = shared.under(subscriptions.Envelope, e.Type, e)
+		require.Equal(rt, string(f.body), string(shared.head)+string(shared.body), "in parts it is the same")
 
-		h := buildHeaders(target, d, e, contentType, body, testTime())
+		name := rapid.SampledFrom([]string{"a", "accept", "user-agent", "x-a", "sallyport", "webhook-jd", "content-md5"})
+		if p.Headers = "{}"; rapid.Bool().Draw(rt, "raw") {
+			p.Headers, p.Signatures = headersText(rt, rapid.MapOf(name, text).Draw(rt, "headers")), `{"x-a":"s3cret"}`
+			f, err = buildForm(subscriptions.Raw, e.Type, e, p)
+			require.NoError(rt, err)
+		}
+		h := buildHeaders(target, d, e, e.Type, &f, testTime())
 		if rapid.Bool().Draw(rt, "foreign") {
 			h["X-Foreign"] = []string{"a", "b"}
 		}
-		signature := func(name string) bool { return name == "webhook-signature" }
-		require.Equal(rt, storedHeaders(h, signature), storedRequestHeaders(h, nil))
+		signature := func(name string) bool { return name == "webhook-signature" || name == "x-a" }
+		require.Equal(rt, storedHeaders(h, signature), storedRequestHeaders(h, nil, f.headers))
 	})
+}
+
+// headersText returns headers as an event stores them.
+func headersText(t require.TestingT, headers map[string]string) string {
+	b, err := json.Marshal(headers)
+	require.NoError(t, err)
+	return string(b)
 }

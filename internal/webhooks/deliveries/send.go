@@ -62,12 +62,13 @@ func (s *Service) sendDelivery(j *job) {
 	if !s.dispatcher.memory.hasMemory(j, j.event.BodySize) {
 		return
 	}
-	f, err := s.body(ctx, j, target.PayloadMode)
+	eventType := typeFor(target, j.event)
+	f, err := s.form(ctx, j, target.PayloadMode, eventType)
 	if err != nil {
 		s.releaseLease(ctx, j, "cannot make the body", err)
 		return
 	}
-	s.attemptDelivery(ctx, j, target, f)
+	s.attemptDelivery(ctx, j, target, eventType, &f)
 }
 
 func (s *Service) loadPayload(ctx context.Context, j *job) error {
@@ -87,7 +88,8 @@ func (s *Service) loadPayload(ctx context.Context, j *job) error {
 }
 
 // attemptDelivery sends the request and submits the outcome.
-func (s *Service) attemptDelivery(ctx context.Context, j *job, target *subscriptions.Target, f form) {
+func (s *Service) attemptDelivery(ctx context.Context, j *job, target *subscriptions.Target, eventType string,
+	f *form) {
 	if target.URL != nil && s.isPostponed(j, target.Timeout) {
 		return
 	}
@@ -95,10 +97,10 @@ func (s *Service) attemptDelivery(ctx context.Context, j *job, target *subscript
 	if j.delivery.AttemptCount == 0 && !j.replay() {
 		s.metrics.firstAttempt.Observe(started.Sub(j.event.ReceivedAt).Seconds())
 	}
-	h := buildHeaders(target, &j.delivery, j.event, f.contentType, f.body, started)
+	h := buildHeaders(target, &j.delivery, j.event, eventType, f, started)
 	a := Attempt{EventUUID: j.delivery.EventUUID, SubscriptionID: j.delivery.SubscriptionID,
 		Generation: j.delivery.Generation, Number: j.delivery.GenerationAttempts + 1, StartedAt: started,
-		RequestHeaders: storedRequestHeaders(h, target.Headers), ResponseHeaders: "{}"}
+		RequestHeaders: storedRequestHeaders(h, target.Headers, f.headers), ResponseHeaders: "{}"}
 	var o outcome
 	switch {
 	case j.event.Hops >= maxHops:
@@ -109,8 +111,8 @@ func (s *Service) attemptDelivery(ctx context.Context, j *job, target *subscript
 	default:
 		var withdrawn atomic.Bool
 		s.metrics.inFlight.Inc()
-		resp, sendErr := s.client.Do(ctx, egress.Request{Method: "POST", URL: target.URL, Header: h, Body: f.body,
-			Timeout: target.Timeout, MaxResponseBytes: maxResponseBody,
+		resp, sendErr := s.client.Do(ctx, egress.Request{Method: "POST", URL: target.URL, Header: h, Head: f.head,
+			Body: f.body, Timeout: target.Timeout, MaxResponseBytes: maxResponseBody,
 			Begun: func(interrupt func()) { s.dispatcher.attempting(j, interrupt) },
 			Permit: func() bool {
 				withdrawn.Store(!s.leases.permits(j, 0))

@@ -114,29 +114,31 @@ func (s *Service) Test(ctx context.Context, v access.View, subscriptionID string
 	}
 	out := TestResult{WebhookID: e.UUID, EventType: e.Type, WouldMatch: found.Failed == "", Filter: found.Filter,
 		Warnings: append(s.subs.Warnings(ctx, &sub), warnings...), URL: target.RawURL, ResponseHeaders: "{}"}
-	content, contentType, err := buildBody(target.PayloadMode, &e, &p)
+	eventType := typeFor(target, &e)
+	f, err := buildForm(target.PayloadMode, eventType, &e, &p)
 	if err != nil {
 		return TestResult{}, err
 	}
 	now := s.clock.Now()
 	once := *target
 	once.Schedule = nil // there is no retry, and the request says so
-	h := buildHeaders(&once, &Delivery{Key: Key{EventUUID: e.UUID, SubscriptionID: subscriptionID}, Generation: 1}, &e,
-		contentType, content, now)
-	h.Set("Sallyport-Test", "true")
 	for name, value := range in.Headers {
-		h.Add(name, value)
+		once.Headers = append(once.Headers[:len(once.Headers):len(once.Headers)],
+			subscriptions.Header{Name: name, Value: value})
 	}
-	out.RequestHeaders, out.RequestBody, out.RequestTruncated = storedRequestHeaders(h, target.Headers), content,
-		len(content) > maxShownRequest
+	h := buildHeaders(&once, &Delivery{Key: Key{EventUUID: e.UUID, SubscriptionID: subscriptionID}, Generation: 1}, &e,
+		eventType, &f, now)
+	h.Set("Sallyport-Test", "true")
+	out.RequestHeaders, out.RequestBody, out.RequestTruncated = storedRequestHeaders(h, target.Headers, f.headers), f.body,
+		len(f.body) > maxShownRequest
 	if out.RequestTruncated {
-		out.RequestBody = slices.Clone(content[:maxShownRequest])
+		out.RequestBody = slices.Clone(f.body[:maxShownRequest])
 	}
 	switch {
 	case target.URL == nil:
 		out.Failure = &Failure{Code: target.Refused.Code, Message: target.Refused.Message, At: now}
 	case !in.DryRun:
-		return out, s.sendTest(ctx, target, h, content, &out)
+		return out, s.sendTest(ctx, target, h, f.body, &out)
 	}
 	return out, nil
 }

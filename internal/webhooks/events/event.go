@@ -120,11 +120,17 @@ func (e *Event) AllTypes() []string {
 
 // Payload is the content of a provider's request.
 type Payload struct {
-	// Headers is a JSON object of lower-case names, with credentials redacted.
-	Headers  string
-	Body     []byte
-	Encoding Encoding
+	// Headers is a JSON object of lower-case names, with credentials and signatures redacted.
+	Headers string
+	// Signatures is a JSON object of those of Headers that contain a signature of the provider over Body, as they came;
+	// empty if there are none. Only receivers of the raw webhook get them.
+	Signatures string
+	Body       []byte
+	Encoding   Encoding
 }
+
+// Size is about how much memory the payload takes, in bytes.
+func (p *Payload) Size() int { return len(p.Body) + len(p.Headers) + len(p.Signatures) }
 
 // Counters counts an event's deliveries by state.
 type Counters struct {

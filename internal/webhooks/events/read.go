@@ -151,16 +151,16 @@ func (s *Store) ByUUIDs(ctx context.Context, env id.Environment, uuids []string)
 // Payloads returns the payloads of events of the environment by uuid. Events without a payload, or with an expired one,
 // are not in the map.
 func (s *Store) Payloads(ctx context.Context, env id.Environment, list []Event) (map[string]Payload, error) {
-	return s.payloads(ctx, env, list, "p.body")
+	return s.payloads(ctx, env, list, "p.body, p.signatures")
 }
 
-// Headers is Payloads without the bodies, which it does not read.
+// Headers is Payloads without the bodies and signatures, which it does not read.
 func (s *Store) Headers(ctx context.Context, env id.Environment, list []Event) (map[string]Payload, error) {
-	return s.payloads(ctx, env, list, "NULL")
+	return s.payloads(ctx, env, list, "NULL, NULL")
 }
 
 func (s *Store) payloads(ctx context.Context, env id.Environment, list []Event,
-	body string) (map[string]Payload, error) {
+	more string) (map[string]Payload, error) {
 	out := make(map[string]Payload, len(list))
 	list = slices.DeleteFunc(slices.Clone(list), func(e Event) bool { return e.PayloadExpired || e.DuplicateOf != nil })
 	for len(list) > 0 {
@@ -170,7 +170,7 @@ func (s *Store) payloads(ctx context.Context, env id.Environment, list []Event,
 			args = append(args, e.UUID)
 		}
 		// received_ms lets PostgreSQL open one day's partition instead of all of them.
-		rows, err := db.ReadAs(ctx, s.db).QueryContext(ctx, `SELECT p.event_uuid, p.headers, `+body+`, p.encoding
+		rows, err := db.ReadAs(ctx, s.db).QueryContext(ctx, `SELECT p.event_uuid, p.headers, `+more+`, p.encoding
 			FROM webhook_events e
 			JOIN webhook_event_payloads p ON p.event_uuid = e.event_uuid AND p.received_ms = e.received_ms
 			WHERE e.environment_id = $1 AND e.event_uuid IN `+db.In(2, n), args...)
@@ -180,9 +180,11 @@ func (s *Store) payloads(ctx context.Context, env id.Environment, list []Event,
 		if err := db.Each(rows, func(r *sql.Rows) error {
 			var uuid string
 			var p Payload
-			if err := r.Scan(&uuid, &p.Headers, &p.Body, &p.Encoding); err != nil {
+			var signatures sql.NullString
+			if err := r.Scan(&uuid, &p.Headers, &p.Body, &signatures, &p.Encoding); err != nil {
 				return err
 			}
+			p.Signatures = signatures.String
 			out[uuid] = p
 			return nil
 		}); err != nil {

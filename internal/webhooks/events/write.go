@@ -31,8 +31,8 @@ var insertEvents = &db.MultiRow{ //nolint:gochecknoglobals // a constant stateme
 }
 
 var insertPayloads = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
-	Before: "INSERT INTO webhook_event_payloads (event_uuid, received_ms, headers, body, encoding)",
-	Types:  []string{"text", "bigint", "text", "bytea", "text"},
+	Before: "INSERT INTO webhook_event_payloads (event_uuid, received_ms, headers, body, encoding, signatures)",
+	Types:  []string{"text", "bigint", "text", "bytea", "text", "text"},
 }
 
 // Insert returns the statements that store events and their payloads and add them to the log. The caller stores the
@@ -56,10 +56,19 @@ func Insert(list []NewEvent) []db.Statement {
 			if body == nil {
 				body = []byte{} // nil would be NULL
 			}
-			payloads = append(payloads, e.UUID, received, e.Payload.Headers, body, string(e.Payload.Encoding))
+			payloads = append(payloads, e.UUID, received, e.Payload.Headers, body, string(e.Payload.Encoding),
+				e.Payload.signaturesText())
 		}
 	}
 	return []db.Statement{{Rows: insertEvents, Args: rows}, {Rows: insertPayloads, Args: payloads}, log.Statement()}
+}
+
+// signaturesText returns the value of the column signatures.
+func (p *Payload) signaturesText() any {
+	if p.Signatures == "" {
+		return nil
+	}
+	return p.Signatures
 }
 
 // typesText returns the value of the column event_types.

@@ -24,42 +24,69 @@ func hopByHop(name string) bool {
 	}
 }
 
-func credential(name string) bool {
-	switch name {
-	case "Authorization", "Proxy-Authorization", "Cookie", "Api-Key", "X-Api-Key":
-		return true
-	default:
-		return false
+// connectionOptions returns the canonical names of headers that the field Connection says are about this connection
+// only (RFC 9110 section 7.6.1).
+func connectionOptions(h http.Header) []string {
+	var names []string
+	for _, value := range h["Connection"] {
+		for option := range strings.SplitSeq(value, ",") {
+			switch option = strings.Trim(option, " \t"); {
+			case option == "", strings.EqualFold(option, "close"), strings.EqualFold(option, "keep-alive"):
+			default:
+				names = append(names, http.CanonicalHeaderKey(option))
+			}
+		}
 	}
+	return names
 }
 
 // storedHeaders returns the headers as a JSON object of lower-case names, without hop-by-hop headers. Credentials and
-// the headers that the verifier calls secret are redacted.
-func storedHeaders(h http.Header, secret []string) string {
+// the headers of secret are redacted, which has names in lower case. Those of them that signatures names as well are
+// returned as they came, as another such object, which is empty if there are none.
+func storedHeaders(h http.Header, secret, signatures []string) (shown, signed string) {
 	names := make([]string, 0, len(h))
+	options := connectionOptions(h)
 	for name := range h {
-		if !hopByHop(name) {
+		if !hopByHop(name) && !slices.Contains(options, name) {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
-	b := make([]byte, 0, 512)
-	b = append(b, '{')
+	b := append(make([]byte, 0, 512), '{')
+	var kept []byte
 	var buffer [64]byte
-	for i, name := range names {
+	for _, name := range names {
 		lower := appendLower(buffer[:0], name)
-		value := secretbox.Redacted
-		if !credential(name) && !slices.ContainsFunc(secret, func(s string) bool { return s == string(lower) }) {
-			value = strings.Join(h[name], ", ")
+		is := func(s string) bool { return s == string(lower) }
+		value := strings.Join(h[name], ", ")
+		switch {
+		case events.IsCredential(string(lower)):
+			value = secretbox.Redacted
+		case slices.ContainsFunc(secret, is):
+			if slices.ContainsFunc(signatures, is) {
+				kept = appendMember(kept, lower, value)
+			}
+			value = secretbox.Redacted
 		}
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendString(b, lower)
-		b = append(b, ':')
-		b = appendString(b, value)
+		b = appendMember(b, lower, value)
 	}
-	return string(append(b, '}'))
+	if kept != nil {
+		signed = string(append(kept, '}'))
+	}
+	return string(append(b, '}')), signed
+}
+
+// appendMember appends a member to a JSON object that has no end yet, or begins one.
+func appendMember(b, name []byte, value string) []byte {
+	switch len(b) {
+	case 0:
+		b = append(b, '{')
+	case 1:
+	default:
+		b = append(b, ',')
+	}
+	b = append(appendString(b, name), ':')
+	return appendString(b, value)
 }
 
 // appendLower appends the name of a header, which is ASCII (RFC 9110 section 5.1), in lower case.

@@ -3,6 +3,7 @@
 package ingest
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -404,8 +405,7 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 	c := &in.Connection
 	told := in.Verifier.Describe(r)
 	it := &item{in: in}
-	it.payload = events.Payload{Headers: storedHeaders(r.Header, in.Verifier.RedactHeaders()),
-		Body: in.Verifier.RedactBody(r), Encoding: encodingOf(r.Header.Get("Content-Type"), r.Body)}
+	it.payload = newPayload(in.Verifier, r)
 	it.event = events.NewEvent{Event: events.Event{
 		Environment: c.Environment, ConnectionUUID: c.UUID, ConnectionID: c.ConnectionID, Provider: c.Provider,
 		ProviderConfigKey: c.ProviderConfigKey, Type: told.Type, Types: told.Types, Control: told.Control,
@@ -448,6 +448,17 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 			expires: clock.Millis(now.Add(window))})
 	}
 	return it
+}
+
+// newPayload returns what is stored of a webhook.
+func newPayload(v *verification.Verifier, r *verification.Request) events.Payload {
+	p := events.Payload{Body: v.RedactBody(r), Encoding: encodingOf(r.Header.Get("Content-Type"), r.Body)}
+	signatures := v.SignatureHeaders()
+	if !bytes.Equal(p.Body, r.Body) {
+		signatures = nil // they are those of another body, with which no receiver could verify them
+	}
+	p.Headers, p.Signatures = storedHeaders(r.Header, v.RedactHeaders(), signatures)
+	return p
 }
 
 // describeVerification returns the event's verification as JSON.

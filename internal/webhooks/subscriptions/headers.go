@@ -9,7 +9,7 @@ import (
 	"sallyport/internal/platform/apperr"
 )
 
-// refusedNames returns the headers that the service or HTTP sets, as plainName writes them. Those between Connection
+// refusedNames returns the headers that the service or HTTP sets, as PlainName writes them. Those between Connection
 // and Upgrade concern one connection only (RFC 9110 section 7.6.1). Expect and Accept-Encoding change how the response
 // is read.
 func refusedNames() []string {
@@ -22,24 +22,49 @@ func refusedNames() []string {
 // refusedPrefixes returns the prefixes of refused names.
 func refusedPrefixes() []string { return []string{"proxy-", "content-", "sallyport-"} }
 
-// plainName returns the name in lower case, with a hyphen for every character that is neither letter nor digit.
+// PlainName returns the name in lower case, with a hyphen for every character that is neither letter nor digit.
 // Receivers behind CGI (RFC 3875 section 4.1.18) and its successors see names in such a form and cannot distinguish
 // Webhook_Signature from Webhook-Signature.
-func plainName(name string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'A' && r <= 'Z':
-			return r + ('a' - 'A')
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
-			return r
-		default:
-			return '-'
+func PlainName(name string) string {
+	for i := range len(name) {
+		if plainByte(name[i]) == name[i] {
+			continue
 		}
-	}, name)
+		b := []byte(name)
+		for j := range b {
+			b[j] = plainByte(b[j])
+		}
+		return string(b)
+	}
+	return name // as nearly always, without a copy
+}
+
+// SameName reports whether PlainName of both names is the same.
+func SameName(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		if plainByte(a[i]) != plainByte(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func plainByte(c byte) byte {
+	switch {
+	case c >= 'A' && c <= 'Z':
+		return c + ('a' - 'A')
+	case c >= 'a' && c <= 'z', c >= '0' && c <= '9':
+		return c
+	default:
+		return '-'
+	}
 }
 
 func isRefusedName(name string) bool {
-	name = plainName(name)
+	name = PlainName(name)
 	return slices.Contains(refusedNames(), name) ||
 		slices.ContainsFunc(refusedPrefixes(), func(p string) bool { return strings.HasPrefix(name, p) })
 }

@@ -97,7 +97,7 @@ func TestTarget(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		w := newWorld(t, store)
-		ch := change("*")
+		ch := change("issues.*")
 		ch.ForwardURL = patch.Some("https://198.51.99.7/hook?token=s3cret")
 		ch.Headers = patch.To(map[string]*string{"X-Team": ptr("blue"), "Authorization": ptr("Bearer abcdefghijkl")})
 		ch.RetrySchedule, ch.TimeoutMs = patch.Some([]float64{0.1, 5}), patch.Some(int64(2500))
@@ -119,6 +119,7 @@ func TestTarget(t *testing.T) {
 		require.Equal(t, []time.Duration{100 * time.Millisecond, 5 * time.Second}, target.Schedule)
 		require.Equal(t, 2500*time.Millisecond, target.Timeout)
 		require.Equal(t, subscriptions.Raw, target.PayloadMode)
+		require.Equal(t, "issues.opened", target.TypeOf("github", []string{"push", "issues.opened"}))
 		require.True(t, target.Enabled)
 		require.False(t, target.Deleted)
 

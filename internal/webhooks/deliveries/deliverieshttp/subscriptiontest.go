@@ -119,8 +119,8 @@ type testResult struct {
 type testRequest struct {
 	// The URL of the request.
 	URL string `json:"url"`
-	// The request headers by lower-case name. The signature and the values of the subscription's own headers are
-	// `[redacted]`.
+	// The request headers by lower-case name. Signatures, also the provider's, and the values of the subscription's own
+	// headers are `[redacted]`.
 	Headers map[string]string `json:"headers"`
 	// The body, encoded as `body_encoding` says.
 	Body string `json:"body"`

@@ -58,8 +58,8 @@ type Timings struct {
 
 // AttemptRequest is the request of an attempt.
 type AttemptRequest struct {
-	// The request headers by lower-case name. The signature and the values of the subscription's own headers are
-	// `[redacted]`.
+	// The request headers by lower-case name. Signatures, also the provider's, and the values of the subscription's own
+	// headers are `[redacted]`.
 	Headers headers `json:"headers"`
 }
 

@@ -27,8 +27,8 @@ type Summary struct {
 	EnvironmentID string `json:"environment_id" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	// The provider's type of the event; `unknown` if it cannot be derived.
 	EventType string `json:"event_type" example:"issues.opened"`
-	// The distinct types of a batch's items, at most 64. `event_type` is the first of them. Absent if the request
-	// contained a single event.
+	// The distinct types of a batch's items, at most 64. `event_type` is the first of them; each subscription gets the
+	// event under the first that its patterns match. Absent if the request contained a single event.
 	EventTypes []string `json:"event_types,omitempty"`
 	// The status of the event over all its deliveries:
 	// - `received`: no delivery has been attempted, or there is none.
@@ -78,8 +78,8 @@ type Summary struct {
 // Listed is a row of the list of events.
 type Listed struct {
 	Summary
-	// The request headers by lower-case name, without hop-by-hop headers. Credentials are `[redacted]`. Empty after the
-	// payload has expired. Present only with `include=headers`.
+	// The request headers by lower-case name, without hop-by-hop headers. Credentials and signatures are `[redacted]`.
+	// Empty after the payload has expired. Present only with `include=headers`.
 	Headers included[headers] `json:"headers,omitzero"`
 	// The body, encoded as `body_encoding` says; `null` for a duplicate and after the payload has expired. Present only
 	// with `include=body`.
@@ -97,8 +97,8 @@ type Listed struct {
 // Event is an event with its payload and deliveries.
 type Event struct {
 	Summary
-	// The request headers by lower-case name, without hop-by-hop headers. Credentials are `[redacted]`. Empty after the
-	// payload has expired.
+	// The request headers by lower-case name, without hop-by-hop headers. Credentials and signatures are `[redacted]`.
+	// Empty after the payload has expired.
 	Headers headers `json:"headers"`
 	// The body, encoded as `body_encoding` says; `null` for a duplicate and after the payload has expired.
 	Body content `json:"body"`

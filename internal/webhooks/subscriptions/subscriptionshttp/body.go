@@ -32,8 +32,10 @@ type Writable struct {
 	// checked and its cost is limited. An event does not match if the evaluation fails. Default `null`: no condition.
 	Filter patch.Field[string] `json:"filter,omitempty" minLength:"1" maxLength:"4096" example:"event.body.action == \"opened\" && has(event.body.issue)"`
 	// The body of forwarded requests:
-	// - `envelope` (default): a JSON object with the event's type, time, id, origin and data.
-	// - `raw`: the provider's bytes and content type as they were received.
+	// - `envelope` (default): a JSON object with the event's type, time, id, origin, headers and data.
+	// - `raw`: the provider's bytes, content type and headers as they were received, with the provider's signature.
+	//
+	// Neither includes headers about connections or proxies, credentials, or tokens that prove the sender.
 	PayloadMode patch.Optional[subscriptions.PayloadMode] `json:"payload_mode,omitempty"`
 	// The wait before each retry, in seconds: at most 50 numbers from 0.1 to 604800, fractions allowed. `[]` means a
 	// single attempt. Default `[5, 30, 120, 600, 3600, 14400, 43200, 86400]`.

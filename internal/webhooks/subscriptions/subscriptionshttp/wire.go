@@ -43,8 +43,10 @@ type Subscription struct {
 	// A CEL expression over `event` as a condition in addition to the event types; `null` for none.
 	Filter *string `json:"filter" example:"event.body.action == \"opened\""`
 	// The body of forwarded requests:
-	// - `envelope`: a JSON object with the event's type, time, id, origin and data.
-	// - `raw`: the provider's bytes and content type as they were received.
+	// - `envelope`: a JSON object with the event's type, time, id, origin, headers and data.
+	// - `raw`: the provider's bytes, content type and headers as they were received, with the provider's signature.
+	//
+	// Neither includes headers about connections or proxies, credentials, or tokens that prove the sender.
 	PayloadMode subscriptions.PayloadMode `json:"payload_mode"`
 	// The wait before each retry, in seconds. `[]` means a single attempt.
 	RetrySchedule []float64 `json:"retry_schedule_seconds"`
