@@ -77,7 +77,8 @@ func TestProvidersListAndShow(t *testing.T) {
 	require.Contains(t, r.out, "\nKnown types\n")
 	require.Contains(t, r.out, "\n  orders.create  (orders/create)\n")
 	require.Contains(t, offline(t, "providers", "show", "gitlab").out, "Push Hook becomes push")
-	require.Contains(t, offline(t, "providers", "show", "mailgun").out, "; used once: json:/signature/token or form:token\n")
+	require.Contains(t, offline(t, "providers", "show", "mailgun").out,
+		"; used once: json:/signature/token or form:token\n")
 
 	r = offline(t, "providers", "show", "nobody")
 	require.Equal(t, exitFailed, r.code)

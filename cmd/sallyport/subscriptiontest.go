@@ -107,8 +107,8 @@ func (c *subscriptionsTest) print(e *env, r subscriptionTestRow) error {
 			matches = "no: the filter cannot be evaluated: " + r.Filter.Error.Message
 		}
 	}
-	fields := [][2]string{{"Outcome", outcome}, {"Event type", r.EventType}, {"Would match", matches}, {"URL", r.Request.URL},
-		{"webhook-id", r.WebhookID}}
+	fields := [][2]string{{"Outcome", outcome}, {"Event type", r.EventType}, {"Would match", matches},
+		{"URL", r.Request.URL}, {"webhook-id", r.WebhookID}}
 	if r.Response != nil {
 		fields = append(fields, [2]string{"Response", strings.TrimSpace(strconv.Itoa(r.Response.StatusCode) + " " +
 			r.Response.Body)})

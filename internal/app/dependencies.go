@@ -56,6 +56,7 @@ func Dependencies() map[string][]string {
 
 		// An event's detail shows its deliveries, and a replay of an event is a change to them. A list filters by what
 		// subscriptions call a pattern, and so does the stream, which is one of the views.
-		"webhooks/eventshttp": {"providers/eventtypes", "webhooks/deliveries", "webhooks/subscriptions", "webhooks/eventstream"},
+		"webhooks/eventshttp": {"providers/eventtypes", "webhooks/deliveries", "webhooks/subscriptions",
+			"webhooks/eventstream"},
 	}
 }

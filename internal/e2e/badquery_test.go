@@ -194,12 +194,13 @@ func TestCursors(t *testing.T) {
 func (w *world) pages(s sample) string {
 	w.t.Helper()
 	var whole []object
-	w.call(w.user(w.env), s.op.Method, s.url("", "")+"?limit=250", nil).want(w, http.StatusOK).into(w, &whole)
+	w.call(w.user(w.env), s.op.Method, s.url("", "")+"?limit=250&"+s.narrow, nil).want(w, http.StatusOK).into(w,
+		&whole)
 	require.Greater(w.t, len(whole), 1, s.op.ID)
 	first := ""
 	for _, order := range []string{"asc", "desc"} {
 		var rows []object
-		for next := s.url("", "") + "?limit=1&order=" + order; next != ""; {
+		for next := s.url("", "") + "?limit=1&order=" + order + "&" + s.narrow; next != ""; {
 			a := w.call(w.user(w.env), s.op.Method, next, nil).want(w, http.StatusOK)
 			var page []object
 			a.into(w, &page)

@@ -47,7 +47,7 @@ func (capabilities) Events() capability {
 				{id: "replay-webhook-event", path: path, body: object{"subscription_ids": []string{f.subscription().ID}},
 					status: http.StatusAccepted},
 				{id: "list-webhook-events", status: http.StatusOK},
-				{id: "list-webhook-event-types", status: http.StatusOK},
+				{id: "list-webhook-event-types", status: http.StatusOK, narrow: "provider=dropbox,calendly"},
 				{id: "get-webhook-event", path: path, status: http.StatusOK},
 				{id: "list-webhook-event-attempts", path: path, status: http.StatusOK},
 				{id: "download-webhook-event-payload", path: path, status: http.StatusOK},

@@ -141,6 +141,8 @@ type sample struct {
 	body   object
 	status int
 	stage  stage
+	// narrow is a filter that leaves a page of a list that has more rows in every environment; empty for others.
+	narrow string
 	// cookie, where there is one, creates the refresh cookie that the operation takes.
 	cookie func() string
 	// unrecorded says why the audit trail does not have the sample, where it does not.

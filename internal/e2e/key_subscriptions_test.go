@@ -168,6 +168,7 @@ func (o *overheard) probes() map[string]func(c credentials) {
 			o.unknown(c, http.MethodGet, "/payload", nil)
 		},
 		"create-webhook-subscription": nil,
+		"list-webhook-event-types":    nil, // what definitions say
 		"publish-webhook-event":       nil,
 		"expunge-webhook-event-payload": func(c credentials) { // else it removes what is the event's own
 			o.unknown(c, http.MethodDelete, "/payload", nil)

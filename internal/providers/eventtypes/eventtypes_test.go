@@ -49,8 +49,8 @@ func TestForms(t *testing.T) {
 	require.Equal(t, "a/b", eventtypes.RulesOf(known, "unknown").Normal("a/b"))
 }
 
-// For any text and separators: what is normal stays as it is, no separator and no dot at an end is left, and a text that
-// fits nowhere has no form.
+// For any text and separators: a normal type stays as it is, no separator and no dot at an end is left, and a text
+// that fits nowhere has no form.
 func TestNormalIsStable(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

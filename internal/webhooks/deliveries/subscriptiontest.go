@@ -143,8 +143,8 @@ func (s *Service) Test(ctx context.Context, v access.View, subscriptionID string
 	return out, nil
 }
 
-// matchTest explains whether the subscription matches the event. A synthetic one gets the first of the types that it can
-// have which matches, as a provider's event would have it.
+// matchTest explains whether the subscription matches the event. A synthetic one gets the first of its possible types
+// that matches, as a provider's event would have it.
 func (s *Service) matchTest(ctx context.Context, sub *subscriptions.Subscription, e *events.Event,
 	p *events.Payload) (subscriptions.Explanation, []subscriptions.Warning) {
 	explain := func(rules eventtypes.Rules) subscriptions.Explanation {

@@ -69,7 +69,8 @@ func TestExplainEventsWithoutDelivery(t *testing.T) {
 	other := id.NewUUID()
 	require.Empty(t, Explain(&events.Event{Type: "a"}, eventtypes.Rules{}, nil, &sub).Failed)
 	require.Equal(t, OnControl, Explain(&events.Event{Type: "a", Control: true}, eventtypes.Rules{}, nil, &sub).Failed)
-	require.Equal(t, OnDuplicate, Explain(&events.Event{Type: "a", DuplicateOf: &other}, eventtypes.Rules{}, nil, &sub).Failed)
+	require.Equal(t, OnDuplicate,
+		Explain(&events.Event{Type: "a", DuplicateOf: &other}, eventtypes.Rules{}, nil, &sub).Failed)
 }
 
 // All events without a provider have one source name, to which a subscription can be narrowed.
@@ -94,7 +95,8 @@ func TestExplainAsksTheFilter(t *testing.T) {
 	require.True(t, found.Filter.Matches)
 
 	p.Encoding = events.Text
-	require.Equal(t, subscriptions.OnFilter, Explain(&e, eventtypes.Rules{}, filters.NewEvent(&e, &p).Evaluate, &sub).Failed,
+	require.Equal(t, subscriptions.OnFilter,
+		Explain(&e, eventtypes.Rules{}, filters.NewEvent(&e, &p).Evaluate, &sub).Failed,
 		"a text is no JSON, whatever it looks like")
 	found = Explain(&e, eventtypes.Rules{}, filters.NewEvent(&e, nil).Evaluate, &sub)
 	require.Equal(t, subscriptions.OnFilter, found.Failed)

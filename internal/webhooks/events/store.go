@@ -56,8 +56,8 @@ type Config struct {
 
 // New returns a Store.
 func New(c Config) *Store {
-	s := &Store{db: c.DB, deliveries: c.Deliveries, retention: c.Retention, clock: c.Clock, types: c.Types, readTimeout: readTimeout,
-		searchTime: searchTime, windowLimit: windowLimit, window: firstWindow}
+	s := &Store{db: c.DB, deliveries: c.Deliveries, retention: c.Retention, clock: c.Clock, types: c.Types,
+		readTimeout: readTimeout, searchTime: searchTime, windowLimit: windowLimit, window: firstWindow}
 	if s.retention == nil {
 		s.retention = unlimited{}
 	}

@@ -32,8 +32,8 @@ func (s *Store) anyType(w *db.Where, patterns []string) {
 		items = "json_array_elements_text(e.event_types::json) t (value)"
 	}
 	w.And("(" + fitsAny(w, engine, "e.event_type", forms) +
-		" OR e.event_types IS NOT NULL AND EXISTS (SELECT 1 FROM " + items + " WHERE " + fitsAny(w, engine, "t.value", forms) +
-		"))")
+		" OR e.event_types IS NOT NULL AND EXISTS (SELECT 1 FROM " + items + " WHERE " +
+		fitsAny(w, engine, "t.value", forms) + "))")
 }
 
 // fitsAny returns the condition that a column's type has or matches one of the forms.

@@ -119,10 +119,12 @@ func (s *Service) publish(ctx context.Context, p access.Principal, in Publicatio
 	kind := in.EventType
 	if about != nil {
 		kind = s.subs.TypeRules(about.ProviderConfigKey).Normal(kind)
-		if !publishedType.MatchString(kind) && writtenType.MatchString(in.EventType) {
+	}
+	if in.ConnectionID != nil && writtenType.MatchString(in.EventType) { // otherwise Check has looked at it
+		switch {
+		case !publishedType.MatchString(kind):
 			v.Add("event_type", "pattern", messageType)
-		}
-		if ownType(kind) && !ownType(in.EventType) {
+		case ownType(kind) && !ownType(in.EventType):
 			v.Add("event_type", "reserved", messageReserved)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/providers/eventtypes"
 	"sallyport/internal/webhooks/filters"
 )
 
@@ -102,4 +103,36 @@ func TestOwnWaitsForNoReader(t *testing.T) {
 		require.NotNil(t, own().live)
 		require.Empty(t, d.wanted)
 	})
+}
+
+// reloaded is a source that changes.
+type reloaded struct{ list []*eventtypes.Provider }
+
+func (r *reloaded) EventTypes() []*eventtypes.Provider { return r.list }
+
+// When the definitions of providers have changed, patterns are read by the new rules.
+func TestTypesChanged(t *testing.T) {
+	t.Parallel()
+	types := &reloaded{}
+	d := NewDirectory(nil, types)
+	env := id.Environment("env_a")
+	read := func() bool {
+		l := d.add(env)
+		if !l.isRead() {
+			l.index = newIndex([]entry{{Matched: Matched{ID: "sub_a"}, slots: slotsOf(d.types, []string{"a/b"}, scope{})}})
+			l.generation.Store(d.generations.Add(1))
+		}
+		list, g, err := d.Match(t.Context(), env, "github", "acme", []string{"a.b"})
+		require.NoError(t, err)
+		require.True(t, d.Current(env, g))
+		return len(list) == 1
+	}
+	require.False(t, read())
+	types.list = writers{}.EventTypes()
+	_, old, err := d.Match(t.Context(), env, "github", "acme", []string{"a.b"})
+	require.NoError(t, err)
+	d.TypesChanged()
+	require.False(t, d.Current(env, old), "what was matched before is matched again")
+	require.True(t, read())
+	require.Equal(t, "a.b", d.TypeRules("github").Normal("a/b"))
 }

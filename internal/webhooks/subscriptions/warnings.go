@@ -41,8 +41,8 @@ func unknownType(location string, providers []*eventtypes.Provider) Warning {
 	for i, p := range providers {
 		names[i] = p.Name
 	}
-	return Warning{location, ruleKnownType, strings.Join(names, " and ") + " is not known to send an event of such a type; " +
-		"GET /webhook-events/types?provider=" + providers[0].Key + " lists those that it is known to send"}
+	return Warning{location, ruleKnownType, strings.Join(names, " and ") + " is not known to send an event of such a " +
+		"type; GET /webhook-events/types?provider=" + providers[0].Key + " lists those that it is known to send"}
 }
 
 // TestedType is the type that a test gives its synthetic event.

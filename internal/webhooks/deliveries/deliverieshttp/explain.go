@@ -157,8 +157,8 @@ func (h *handlers) evaluateFilters(ctx context.Context, e *events.Event,
 	}, nil
 }
 
-func (h *handlers) viewExplanation(sub *subscriptions.Subscription, e *events.Event, evaluate func(string) filters.Result,
-	statuses map[string]deliveries.Status) explanation {
+func (h *handlers) viewExplanation(sub *subscriptions.Subscription, e *events.Event,
+	evaluate func(string) filters.Result, statuses map[string]deliveries.Status) explanation {
 	found := deliveries.Explain(e, h.subscriptions.TypeRules(e.ProviderConfigKey), evaluate, sub)
 	return explanation{
 		SubscriptionID: sub.ID, Matches: found.Failed == "", FailedCondition: httpapi.NullIfEmpty(string(found.Failed)),

@@ -169,8 +169,8 @@ func deliveryRoute(api *httpapi.API) httpapi.Route {
 		apperr.CodeUnavailable)
 	r.Responses["400"] = httpapi.ErrorResponse("`http_error`: the body ended early")
 	r.Responses["401"] = httpapi.ErrorResponse("`signature_missing`, `signature_invalid`.")
-	r.Responses["403"] = httpapi.ErrorResponse("`handshake_refused`: the request is a handshake with another verify token " +
-		"than the connection's.")
+	r.Responses["403"] = httpapi.ErrorResponse("`handshake_refused`: the request is a handshake with another " +
+		"verify token than the connection's.")
 	r.Responses["408"] = httpapi.ErrorResponse("`http_error`: the body did not arrive in time")
 	return r
 }
