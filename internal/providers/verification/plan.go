@@ -38,6 +38,7 @@ type plan struct {
 	networks       []netip.Prefix
 	control        []predicate
 	redact         []string
+	samples        []SampleBody
 }
 
 // idRule is one way to an id: one source, or several that are an id together.
