@@ -43,7 +43,7 @@ type cli struct {
 	Events        eventsCommand        `cmd:"" help:"List, show, watch and replay webhook events over the API."`
 	Subscriptions subscriptionsCommand `cmd:"" help:"List, create, change, test and delete webhook subscriptions over the API, and show their statistics."`
 	Replays       replaysCommand       `cmd:"" help:"Replay many events over the API."`
-	Connections   connectionsCommand   `cmd:"" help:"List, create and delete connections over the API."`
+	Connections   connectionsCommand   `cmd:"" help:"List, create, change and delete connections over the API, with their secrets and enrolments."`
 	Rejections    rejectionsCommand    `cmd:"" help:"List rejected requests over the API."`
 	Listen        listenCommand        `cmd:"" help:"Forward events to a URL on this machine as they arrive, signed, with their original headers and body."`
 

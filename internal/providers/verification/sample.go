@@ -238,8 +238,8 @@ func (p *plan) typePlans(eventType string, body any) []typePlan {
 	}
 	slices.SortStableFunc(plans, func(a, b typePlan) int { return b.literal - a.literal })
 	unchanged := []typePlan{{}}
-	if p.batch != nil {
-		unchanged = append(unchanged, typePlan{batch: true})
+	if p.batch != nil { // first, because the items have ids of their own
+		unchanged = []typePlan{{batch: true}, {}}
 	}
 	if body != nil {
 		return append(unchanged, plans...) // the body may have the type already

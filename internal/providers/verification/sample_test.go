@@ -63,8 +63,8 @@ func sampleOrder(eventType string) verification.SampleOrder {
 		Path: "/webhook/whk_1", Now: now()}
 }
 
-// Whatever a declaration asks to be signed with a secret can be signed, and is verified by the same declaration. The
-// body's own members stay, and the result has the type and the id of the sample.
+// Everything that a declaration asks to be signed with a secret can be signed, and is verified by the same declaration.
+// The body's own members stay, and the result has the type and the id of the sample.
 func TestSample(t *testing.T) {
 	t.Parallel()
 	for name, d := range sampleSchemes() {

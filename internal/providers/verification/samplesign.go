@@ -136,7 +136,7 @@ func (d *draft) mac(v *Verifier, p *proof, o *SampleOrder, timestamp string, ite
 		h = hmac.New(p.newHash, p.newest())
 	}
 	bodyAt, refusal := p.render(s, secret)
-	s.view = view{request: r} // whatever was read of the draft changes with it
+	s.view = view{request: r} // the values that were read change with the draft
 	if refusal != nil {
 		return nil
 	}
