@@ -167,6 +167,14 @@ func TestTrigger(t *testing.T) {
 		in.setUp(t)
 		s := in.serve(t, clock.System())
 		r := in.remote(t, s, "connections,webhooks")
+		// The key of a provider that is mistyped gets a suggestion, and no more: the value does not come back.
+		r.refuse(exitUsage, "Did you mean github?", "connections", "create", "--provider", "githb")
+		r.refuse(exitUsage, "Did you mean github?", "subscriptions", "create", "--provider-config-key", "githb",
+			"--event-types", "*", "--forward-url", "http://127.0.0.1:9/")
+		none := r.run("", "connections", "create", "--provider", "acme-internal")
+		require.Equal(t, exitUsage, none.code)
+		require.NotContains(t, none.stderr, "Did you mean")
+		require.NotContains(t, none.stderr, "acme-internal")
 		r.refuse(exitFailed, "there is no connection to github", "subscriptions", "trigger", "github", "push")
 		out := r.run(githubSecret, "connections", "create", "--provider", "github", "--connection-id", "repo",
 			"--webhook-secret-file", "-")
