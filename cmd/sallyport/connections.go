@@ -3,8 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"sallyport/internal/platform/apiclient"
@@ -13,10 +18,27 @@ import (
 )
 
 type connectionsCommand struct {
-	List   connectionsList   `cmd:"" help:"List connections."`
-	Show   connectionsShow   `cmd:"" help:"Show a connection."`
-	Create connectionsCreate `cmd:"" help:"Create a connection and print the URL that its provider posts to."`
-	Delete connectionsDelete `cmd:"" help:"Delete a connection and its secrets; its events stay."`
+	List       connectionsList       `cmd:"" help:"List connections."`
+	Show       connectionsShow       `cmd:"" help:"Show a connection."`
+	Create     connectionsCreate     `cmd:"" help:"Create a connection and print the URL that its provider posts to."`
+	Update     connectionsUpdate     `cmd:"" help:"Change a connection."`
+	Enable     connectionsEnable     `cmd:"" help:"Accept webhooks of a disabled connection again."`
+	Disable    connectionsDisable    `cmd:"" help:"Respond to a connection's webhooks with 503 until it is enabled."`
+	RotatePath connectionsRotatePath `cmd:"" help:"Replace the path token of a connection's webhook URL; the old URL stops working immediately."`
+	Delete     connectionsDelete     `cmd:"" help:"Delete a connection and its secrets; its events stay."`
+	Secrets    secretsCommand        `cmd:"" help:"List, add, replace and delete the secrets that verify a connection's webhooks."`
+	Enrolment  enrolmentCommand      `cmd:"" help:"Let a provider hand over its secret in a handshake, as Asana and Notion do."`
+}
+
+// connectionName names a connection.
+type connectionName struct {
+	Provider     string `arg:"" name:"provider" help:"The provider configuration's key."`
+	ConnectionID string `arg:"" name:"connection_id" help:"The id of the connection."`
+}
+
+// path returns the path of the connection, or of what is below it.
+func (n connectionName) path(below ...string) string {
+	return connectionsPath + apiclient.Path(append([]string{n.Provider, n.ConnectionID}, below...)...)
 }
 
 const connectionsPath = "/connections"
@@ -32,14 +54,25 @@ type connectionRow struct {
 	StatusReason      *string `json:"status_reason"`
 	WebhookURL        string  `json:"webhook_url"`
 	Webhook           struct {
-		HasSecret  bool    `json:"has_secret"`
-		SecretHint *string `json:"secret_hint"`
-		Scheme     *string `json:"scheme"`
-		Duplicates struct {
+		HasSecret     bool              `json:"has_secret"`
+		SecretHint    *string           `json:"secret_hint"`
+		Scheme        *string           `json:"scheme"`
+		Params        map[string]string `json:"params"`
+		DedupeWindow  *int64            `json:"dedupe_window_seconds"`
+		Redeliver     bool              `json:"redeliver_on_duplicate"`
+		MaxBodyBytes  int64             `json:"max_body_bytes"`
+		SameBodyNewID string            `json:"same_body_new_id"`
+		URLBase       *string           `json:"url_base"`
+		SourceCIDRs   []string          `json:"source_cidrs"`
+		RateLimit     *int64            `json:"rate_limit_per_second"`
+		Duplicates    struct {
 			Summary string `json:"summary"`
 		} `json:"duplicates"`
 	} `json:"webhook"`
-	CreatedAt time.Time `json:"created_at"`
+	Tags      map[string]string `json:"tags"`
+	Metadata  map[string]any    `json:"metadata"`
+	CreatedAt time.Time         `json:"created_at"`
+	UpdatedAt time.Time         `json:"updated_at"`
 }
 
 func (r *connectionRow) secret() string {
@@ -83,16 +116,14 @@ func (c *connectionsList) Run(ctx context.Context, e *env) error {
 }
 
 type connectionsShow struct {
-	Provider     string `arg:"" name:"provider" help:"The provider configuration's key."`
-	ConnectionID string `arg:"" name:"connection_id" help:"The id of the connection."`
-	apiFlags     `embed:""`
+	connectionName `embed:""`
+	apiFlags       `embed:""`
 }
 
 // Run shows the connection.
 func (c *connectionsShow) Run(ctx context.Context, e *env) error {
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
-		a, err := api.Call(ctx, apiclient.Request{Method: http.MethodGet, Path: connectionsPath + apiclient.Path(c.Provider,
-			c.ConnectionID)})
+		a, err := api.Call(ctx, apiclient.Request{Method: http.MethodGet, Path: c.path()})
 		if err != nil {
 			return err
 		}
@@ -109,68 +140,55 @@ func (f apiFlags) connection(e *env, body json.RawMessage) error {
 	if err != nil {
 		return err
 	}
+	w := &r.Webhook
+	metadata := ""
+	if len(r.Metadata) > 0 {
+		text, err := json.Marshal(r.Metadata)
+		if err != nil {
+			return fmt.Errorf("print the metadata: %w", err)
+		}
+		metadata = string(text)
+	}
 	return e.printFields([][2]string{
 		{"Connection", r.ProviderConfigKey + "/" + r.ConnectionID}, {"Provider", r.Provider}, {"UUID", r.UUID},
 		{"Status", r.Status}, {"Status reason", value(r.StatusReason)}, {"Webhook URL", r.WebhookURL},
-		{"Webhook alias", value(r.WebhookAlias)}, {"Webhook secret", r.secret()},
-		{"Duplicates", r.Webhook.Duplicates.Summary}, {"Created", clock.Wire(r.CreatedAt)},
+		{"Webhook alias", value(r.WebhookAlias)}, {"Webhook secret", r.secret()}, {"Parameters", pairs(w.Params)},
+		{"URL base", value(w.URLBase)}, {"Networks", strings.Join(w.SourceCIDRs, " ")},
+		{"Rate limit", counted(w.RateLimit, "per second")}, {"Body limit", counted(&w.MaxBodyBytes, "bytes")},
+		{"Dedupe window", counted(w.DedupeWindow, "seconds")}, {"Same body", w.SameBodyNewID},
+		{"Duplicates", w.Duplicates.Summary},
+		{"On a duplicate", map[bool]string{true: "restart dead deliveries", false: "restart nothing"}[w.Redeliver]},
+		{"Tags", pairs(r.Tags)}, {"Metadata", metadata}, {"Created", clock.Wire(r.CreatedAt)},
+		{"Updated", clock.Wire(r.UpdatedAt)},
 	})
 }
 
-type connectionsCreate struct {
-	Provider          string `placeholder:"SLUG" help:"The provider, as shown by providers list."`
-	ConnectionID      string `name:"connection-id" placeholder:"ID" help:"The id of the connection. Default: generated."`
-	WebhookSecretFile string `placeholder:"PATH" help:"File that contains only the secret that the provider signs with; - reads it from standard input."`
-	FromFile          string `placeholder:"PATH" help:"JSON file with the connection's properties, as in the API; - reads standard input. Flags take precedence."`
-	apiFlags          `embed:""`
+// pairs writes names and values in the order of the names.
+func pairs(values map[string]string) string {
+	out := make([]string, 0, len(values))
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		out = append(out, name+"="+values[name])
+	}
+	return strings.Join(out, " ")
 }
 
-// Run creates the connection.
-func (c *connectionsCreate) Run(ctx context.Context, e *env) error {
-	if c.FromFile == "-" && c.WebhookSecretFile == "-" {
-		return usageError("only one of --from-file and --webhook-secret-file can read standard input")
+// counted writes a number with its unit, and nothing if there is none.
+func counted(n *int64, unit string) string {
+	if n == nil {
+		return ""
 	}
-	body, err := e.readProperties(c.FromFile)
-	if err != nil {
-		return err
-	}
-	for name, v := range map[string]string{"provider": c.Provider, "connection_id": c.ConnectionID} {
-		if v != "" {
-			body[name] = v
-		}
-	}
-	if c.WebhookSecretFile != "" {
-		if body["webhook_secret"], err = e.readSecret(c.WebhookSecretFile); err != nil {
-			return err
-		}
-	}
-	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
-		a, err := api.Call(ctx, apiclient.Request{Method: http.MethodPost, Path: connectionsPath, Body: body})
-		if err != nil {
-			return err
-		}
-		if err := c.connection(e, a.Body); err != nil {
-			return err
-		}
-		if r, err := into[connectionRow](a.Body); err == nil && r.secret() == "missing" {
-			e.note("The connection has no webhook secret yet, so it rejects every webhook. "+
-				"Add one with POST %s/webhook-secrets.", connectionsPath+apiclient.Path(r.ProviderConfigKey, r.ConnectionID))
-		}
-		return nil
-	})
+	return strconv.FormatInt(*n, 10) + " " + unit
 }
 
 type connectionsDelete struct {
-	Provider     string `arg:"" name:"provider" help:"The provider configuration's key."`
-	ConnectionID string `arg:"" name:"connection_id" help:"The id of the connection."`
-	apiFlags     `embed:""`
+	connectionName `embed:""`
+	apiFlags       `embed:""`
 }
 
 // Run deletes the connection.
 func (c *connectionsDelete) Run(ctx context.Context, e *env) error {
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
-		_, err := api.Call(ctx, apiclient.Request{Method: http.MethodDelete, Path: connectionsPath +
-			apiclient.Path(c.Provider, c.ConnectionID)})
+		_, err := api.Call(ctx, apiclient.Request{Method: http.MethodDelete, Path: c.path()})
 		if err != nil {
 			return err
 		}

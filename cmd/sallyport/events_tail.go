@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"sallyport/internal/platform/apiclient"
@@ -27,7 +29,8 @@ const (
 
 type eventsTail struct {
 	eventFilter `embed:""`
-	Only        []string `placeholder:"KIND" enum:"received,attempt,updated" help:"Only messages of these kinds: received, attempt, updated. Default: all."`
+	Only        []string `placeholder:"KIND" enum:"received,attempt,updated,rejected" help:"Only messages of these kinds: received, attempt, updated, rejected. Default: all."`
+	Rejections  bool     `default:"true" negatable:"" help:"Show rejected webhooks too, unless a filter is given that only events have."`
 	LastEventID string   `name:"last-event-id" placeholder:"ID" help:"Start after this message of the stream. An earlier tail names it when it ends, and lines of --json contain it as id."`
 	Count       int      `placeholder:"N" help:"Stop after this many messages."`
 	apiFlags    `embed:""`
@@ -43,34 +46,7 @@ func (c *eventsTail) Run(ctx context.Context, e *env) error {
 		return usageError("--count must not be below 0")
 	}
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
-		shown := 0
-		screen := terminal.ScreenOf(e.stdout, e.environ)
-		last, err := api.Follow(ctx, apiclient.Following{
-			Path: "/webhook-events/stream", Query: c.query(e.clock.Now()), From: c.LastEventID,
-			Message: func(m sse.Message) error {
-				if err := e.reportStream(m); err != nil || !c.wanted(m.Event) {
-					return err
-				}
-				if err := c.print(e, screen, m); err != nil {
-					return err
-				}
-				if m.Event == messageGap {
-					return nil
-				}
-				if shown++; shown == c.Count {
-					return errEnough
-				}
-				return nil
-			},
-			Opened: func(again bool) {
-				if again {
-					e.back()
-				} else {
-					e.note("Watching %s. Press Ctrl-C to stop.", api.Server())
-				}
-			},
-			Lost: e.lost,
-		})
+		last, err := c.follow(ctx, e, api)
 		switch {
 		case errors.Is(err, errEnough):
 			return nil
@@ -83,6 +59,97 @@ func (c *eventsTail) Run(ctx context.Context, e *env) error {
 			return err
 		}
 	})
+}
+
+// follow prints the messages of the stream, and rejected webhooks between them, until one of the two ends.
+func (c *eventsTail) follow(ctx context.Context, e *env, api *apiclient.Client) (last string, err error) {
+	filter := c.query(e.clock.Now())
+	o := &tailOutput{c: c, e: e, screen: terminal.ScreenOf(e.stdout, e.environ)}
+	ctx, end := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer end(nil)
+	last, err = api.Follow(ctx, apiclient.Following{
+		Path: "/webhook-events/stream", Query: filter, From: c.LastEventID, Message: o.message,
+		Opened: func(again bool) {
+			if again {
+				e.back()
+			} else {
+				if c.showsRejections(filter) {
+					e.watchRejections(ctx, api, filter, &watching, o.rejected, end)
+				}
+				e.note("Watching %s. Press Ctrl-C to stop.", api.Server())
+			}
+		},
+		Lost: e.lost,
+	})
+	if errors.Is(err, context.Canceled) {
+		err = context.Cause(ctx)
+	}
+	return last, err
+}
+
+// showsRejections reports whether rejected webhooks are shown. They have a connection and a provider, and no other
+// property that events are filtered by.
+func (c *eventsTail) showsRejections(filter url.Values) bool {
+	for name := range filter {
+		if name != "connection_id" && name != "provider_config_key" && name != "provider" {
+			return false
+		}
+	}
+	return c.Rejections && (len(c.Only) == 0 || slices.Contains(c.Only, "rejected"))
+}
+
+// tailOutput prints what comes from the stream and from the watch of rejections, one message at a time.
+type tailOutput struct {
+	c      *eventsTail
+	e      *env
+	screen terminal.Screen
+	mu     sync.Mutex
+	shown  int
+}
+
+// message takes a message of the stream.
+func (o *tailOutput) message(m sse.Message) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := o.e.reportStream(m); err != nil || !o.c.wanted(m.Event) {
+		return err
+	}
+	if err := o.c.print(o.e, o.screen, m); err != nil {
+		return err
+	}
+	if m.Event == messageGap {
+		return nil
+	}
+	return o.count()
+}
+
+// rejected takes a rejected webhook.
+func (o *tailOutput) rejected(raw json.RawMessage, r *rejectionRow) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.c.Provider) > 0 && !slices.Contains(o.c.Provider, r.Provider) {
+		return nil
+	}
+	var err error
+	if o.c.JSON {
+		err = o.e.printMessage("", messageRejected, raw)
+	} else {
+		_, err = fmt.Fprintln(o.e.stdout, r.line(o.screen))
+	}
+	if err != nil {
+		return err
+	}
+	return o.count()
+}
+
+// count ends the tail after --count messages.
+func (o *tailOutput) count() error {
+	if o.shown++; o.shown == o.c.Count {
+		return errEnough
+	}
+	return nil
 }
 
 // lost reports that a stream broke off, and back that it continues.
@@ -157,16 +224,7 @@ func (c *eventsTail) print(e *env, screen terminal.Screen, m sse.Message) error 
 		return apiclient.ErrForeign
 	}
 	if c.JSON {
-		line, err := json.Marshal(struct {
-			ID    string          `json:"id"`
-			Event string          `json:"event"`
-			Data  json.RawMessage `json:"data"`
-		}{m.ID, m.Event, m.Data})
-		if err != nil {
-			return fmt.Errorf("print JSON: %w", err)
-		}
-		_, err = fmt.Fprintf(e.stdout, "%s\n", terminal.JSON(line))
-		return err
+		return e.printMessage(m.ID, m.Event, m.Data)
 	}
 	if m.Event == messageGap {
 		return nil // already reported, and not one of the lines

@@ -2,6 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -127,4 +130,54 @@ func TestTailOfTheStreamItself(t *testing.T) {
 	require.Contains(t, stderr.String(), "The reader did not keep up.\n")
 	require.Error(t, c.print(e, terminal.Screen{}, sse.Message{Event: messageReceived, Data: []byte("no JSON")}))
 	require.Error(t, e.reportStream(sse.Message{Event: messageGap, Data: []byte("no JSON")}))
+}
+
+// Rejected webhooks show up in tails and in listen as they happen, with the connection, the reason and the sender, unless
+// they are hidden or a filter asks for what only events have.
+func TestRejectionsAsTheyHappen(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, in installation) {
+		s, r, _, _ := prepare(t, in)
+		forge := func() {
+			status, _ := s.ask(t, http.MethodPost, "/api/v1/webhook/repo", "", map[string]any{"a": 1})
+			require.Equal(t, http.StatusUnauthorized, status)
+		}
+		forge()
+		r.eventually(1, "signature_missing", "rejections", "list")
+		app := newLocal(t, nil)
+		shown := []*running{
+			r.start("events", "tail"), r.start("events", "tail", "--provider", "github", "--connection-id", "repo"),
+			r.start("listen", "--forward", app.URL),
+		}
+		lines := []*running{r.start("events", "tail", "--json", "--only", "rejected", "--count", "1"),
+			r.start("listen", "--forward", app.URL, "--json")}
+		hidden := []*running{
+			r.start("events", "tail", "--no-rejections"), r.start("events", "tail", "--event-type", "*"),
+			r.start("events", "tail", "--provider", "stripe"), r.start("events", "tail", "--only", "received"),
+			r.start("listen", "--forward", app.URL, "--no-rejections"),
+		}
+		for _, c := range slices.Concat(shown, lines, hidden) {
+			c.waits(1, `Press Ctrl-C to stop\.\n`, &c.stderr)
+		}
+		forge()
+		const line = `(?m)^\d\d:\d\d:\d\d  rejected  github/repo  signature_missing  from 127\.0\.0\.1: .+$`
+		for _, c := range shown {
+			c.waits(1, line, &c.out)
+		}
+		lines[0].exits(exitOK)
+		for _, c := range lines {
+			c.waits(1, `(?m)^\{"event":"webhook_rejection\.recorded","data":\{.*"reason":"signature_missing"`, &c.out)
+		}
+		forge()
+		for _, c := range append(shown, lines[1]) {
+			c.waits(2, `signature_missing`, &c.out)
+			c.interrupt()
+			require.Len(t, regexp.MustCompile("signature_missing").FindAllString(c.out.String(), -1), 2,
+				"no rejection shows twice, nor one from before")
+		}
+		for _, c := range hidden {
+			c.interrupt()
+			require.NotContains(t, c.output(), "signature_missing")
+		}
+	})
 }

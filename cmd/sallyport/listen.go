@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"sallyport/internal/listen"
@@ -29,6 +31,7 @@ type listenCommand struct {
 	EventType         []string      `placeholder:"PATTERN" help:"Only events of these types; issues.* matches all that begin with \"issues.\". The gateway's own events need a pattern that begins with sallyport."`
 	SecretFile        string        `name:"secret-file" placeholder:"PATH" help:"File that contains only the signing secret; - reads it from standard input. Default: the variable SALLYPORT_SIGNING_SECRET, else a new secret, which is shown."`
 	ForwardTimeout    time.Duration `name:"forward-timeout" default:"30s" placeholder:"DURATION" help:"Timeout of the receiver for one event."`
+	Rejections        bool          `default:"true" negatable:"" help:"Show rejected webhooks too, unless --event-type is given."`
 	apiFlags          `embed:""`
 }
 
@@ -54,6 +57,17 @@ func (c *listenCommand) Run(ctx context.Context, e *env) error {
 		if made {
 			o.secret = secret
 		}
+		ctx, end := context.WithCancelCause(ctx)
+		var watching sync.WaitGroup
+		defer watching.Wait()
+		defer end(nil)
+		if c.Rejections && len(c.EventType) == 0 {
+			o.watch = func() {
+				e.watchRejections(ctx, api, filter, &watching, func(raw json.RawMessage, r *rejectionRow) error {
+					return o.rejected(c.Provider, raw, r)
+				}, end)
+			}
+		}
 		left, err := listen.Run(ctx, listen.Options{API: api, Forward: c.Forward, AllowRemote: c.AllowRemote, Secret: secret,
 			Filter: filter, Timeout: c.ForwardTimeout, Clock: e.clock, Observer: o})
 		if o.begun {
@@ -61,6 +75,9 @@ func (c *listenCommand) Run(ctx context.Context, e *env) error {
 		}
 		if errors.Is(err, listen.ErrForward) || errors.Is(err, listen.ErrRemote) || errors.Is(err, listen.ErrSecret) {
 			return usageError(err.Error())
+		}
+		if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
+			err = cause
 		}
 		return err
 	})
@@ -87,6 +104,10 @@ type listenObserver struct {
 	secret secretbox.Secret
 	screen terminal.Screen
 	begun  bool
+	// watch begins to show rejected webhooks; nil if they are not shown.
+	watch func()
+	// mu is held while a line is printed.
+	mu sync.Mutex
 
 	forwarded, failed int
 }
@@ -98,6 +119,9 @@ func (o *listenObserver) Opened(again bool) {
 		return
 	}
 	o.begun = true
+	if o.watch != nil {
+		o.watch()
+	}
 	if o.secret != "" {
 		o.e.note("Forwarded events are signed with the secret %s", o.secret.Reveal())
 	}
@@ -112,6 +136,8 @@ func (o *listenObserver) Stream(m sse.Message) error { return o.e.reportStream(m
 
 // Forwarded prints one event.
 func (o *listenObserver) Forwarded(r listen.Result) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.forwarded++
 	if !r.Taken {
 		o.failed++
@@ -138,6 +164,20 @@ func (o *listenObserver) Forwarded(r listen.Result) error {
 	_, err := fmt.Fprintf(o.e.stdout, "%s  %s  %s  %s  %s  %s\n", r.ReceivedAt.UTC().Format(time.TimeOnly),
 		terminal.Inline(r.EventUUID), terminal.Inline(r.EventType), terminal.Inline(r.ProviderConfigKey+"/"+r.ConnectionID),
 		o.screen.Paint(tone, status), terminal.Inline(detail))
+	return err
+}
+
+// rejected prints a rejected webhook of one of the providers, or of any if none is named.
+func (o *listenObserver) rejected(providers []string, raw json.RawMessage, r *rejectionRow) error {
+	if len(providers) > 0 && !slices.Contains(providers, r.Provider) {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.asJSON {
+		return o.e.printMessage("", messageRejected, raw)
+	}
+	_, err := fmt.Fprintln(o.e.stdout, r.line(o.screen))
 	return err
 }
 

@@ -43,7 +43,7 @@ type cli struct {
 	Events        eventsCommand        `cmd:"" help:"List, show, watch and replay webhook events over the API."`
 	Subscriptions subscriptionsCommand `cmd:"" help:"List, create, change, test and delete webhook subscriptions over the API, and show their statistics."`
 	Replays       replaysCommand       `cmd:"" help:"Replay many events over the API."`
-	Connections   connectionsCommand   `cmd:"" help:"List, create and delete connections over the API."`
+	Connections   connectionsCommand   `cmd:"" help:"List, create, change and delete connections over the API, with their secrets and enrolments."`
 	Rejections    rejectionsCommand    `cmd:"" help:"List rejected requests over the API."`
 	Listen        listenCommand        `cmd:"" help:"Forward events to a URL on this machine as they arrive, signed, with their original headers and body."`
 
@@ -54,6 +54,7 @@ type cli struct {
 	Commands  commandsCommand  `cmd:"" help:"Print the reference of all commands."`
 	Doctor    doctorCommand    `cmd:"" help:"Check the installation for present and coming problems."`
 	Version   versionCommand   `cmd:"" help:"Print the version."`
+	Help      helpCommand      `cmd:"" help:"Show the commands, or the help of one command: sallyport help keys create."`
 }
 
 // Exit codes.
@@ -104,8 +105,11 @@ func run(ctx context.Context, p process) int {
 	if slices.Equal(p.args, []string{"--version"}) {
 		p.args = []string{"version"}
 	}
+	if len(p.args) > 0 && p.args[0] == "help" && !slices.Contains(p.args, "--help") {
+		p.args = append(slices.Clone(p.args[1:]), "--help")
+	}
 	var c cli
-	loader := config.NewLoader(p.environ, os.ReadFile)
+	loader := config.NewLoader(p.environ, os.ReadFile, serverVariable, keyVariable, secretVariable)
 	exit := -1
 	parser, err := kong.New(&c, append(loader.Options(), kong.Name("sallyport"),
 		kong.Description("The integration gateway: it receives, verifies and stores provider webhooks, and forwards them "+
@@ -218,6 +222,13 @@ func (p process) say(format string, args ...any) { p.note("sallyport: "+format, 
 func (p process) note(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.stderr, format+"\n", args...) // there is no other place to report a failure
 }
+
+// helpCommand is in the help and the reference; run turns it into the flag --help of the command that it names.
+type helpCommand struct {
+	Command []string `arg:"" optional:"" name:"command" help:"The command."`
+}
+
+func (helpCommand) unconfigured() {}
 
 type versionCommand struct{}
 

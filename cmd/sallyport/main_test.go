@@ -59,12 +59,54 @@ func TestHelp(t *testing.T) {
 		"providers reference", "webhooks verify", "openapi", "config print", "config check", "config reference", "doctor",
 		"version", "events list", "events show", "events replay", "subscriptions list", "subscriptions show",
 		"subscriptions create", "subscriptions update", "subscriptions delete", "subscriptions test", "subscriptions stats",
-		"connections list", "connections show", "connections create", "connections delete", "rejections list", "listen",
+		"connections list", "connections show", "connections create", "connections update", "connections delete",
+		"connections secrets add", "connections enrolment open", "subscriptions trigger", "help", "rejections list", "listen",
 		"events tail", "replays list", "replays show", "replays create", "replays pause", "replays resume", "replays cancel",
 		"commands", "demo", "backup", "restore",
 	} {
 		require.Contains(t, r.out, "\n  "+name+" ")
 	}
+}
+
+// help is --help as a word: alone it shows the commands, and with a command the help of that one. An unknown command is
+// an error with a suggestion.
+func TestHelpCommand(t *testing.T) {
+	t.Parallel()
+	try := func(args string) result {
+		return call(command{ctx: t.Context(), clock: clock.System(), args: strings.Fields(args)},
+			[]string{"SALLYPORT_LISTN=:80"})
+	}
+	for args, same := range map[string]string{"help": "--help", "help keys": "keys --help",
+		"help keys create": "keys create --help", "help connections secrets add": "connections secrets add --help"} {
+		r := try(args)
+		require.Equal(t, exitOK, r.code, args)
+		require.Empty(t, r.stderr, args)
+		require.NotEmpty(t, r.out, args)
+		require.Equal(t, try(same).out, r.out, args)
+	}
+	r := try("help keyz")
+	require.Equal(t, exitUsage, r.code)
+	require.Contains(t, r.stderr, `unexpected argument keyz, did you mean "keys"?`)
+	require.Contains(t, try("help help").out, "sallyport help [<command> ...]")
+}
+
+// A mistyped name is an error that names what is probably meant: of a variable, a flag, a command, and a provider.
+func TestSuggestions(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"config check --listn=:80": "unknown flag --listn, did you mean \"--listen\"?",
+		"subscriptions tst":        `"test"?`,
+		"providers show githb":     "Did you mean github?",
+	} {
+		r := call(command{ctx: t.Context(), clock: clock.System(), args: strings.Fields(args)}, nil)
+		require.NotEqual(t, exitOK, r.code, args)
+		require.Contains(t, r.stderr, want, args)
+	}
+	r := call(command{ctx: t.Context(), clock: clock.System(), args: []string{"config", "check"}},
+		[]string{"SALLYPORT_LISTN=:80", "SALLYPORT_SIGNING_SECRET=s", "SALLYPORT_SERVER=s", "SALLYPORT_API_KEY=k"})
+	require.Equal(t, exitUsage, r.code)
+	require.Equal(t, "sallyport: the configuration has an error:\n  SALLYPORT_LISTN (environment): is not a setting, "+
+		"did you mean SALLYPORT_LISTEN?\n", r.stderr)
 }
 
 // Help shows the settings where they matter: all of them for a server, and few for a command that only calls one.
@@ -151,7 +193,7 @@ func TestDatabaseOutOfReach(t *testing.T) {
 	}
 }
 
-// An address that another program uses is an error that names the settings of addresses.
+// An address that another program uses is an error that names the address and the setting that it comes from.
 func TestAddressInUse(t *testing.T) {
 	t.Parallel()
 	other, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -161,8 +203,8 @@ func TestAddressInUse(t *testing.T) {
 		args := []string{"serve", "--dev", "--listen", "127.0.0.1:0", "--data", t.TempDir(), flag, other.Addr().String()}
 		r := call(command{ctx: t.Context(), clock: clock.System(), args: args}, nil)
 		require.Equal(t, exitFailed, r.code)
-		require.Contains(t, r.stderr, "--admin-listen")
-		require.NotContains(t, r.stderr, "--database-url")
+		require.Contains(t, r.stderr, "cannot listen on "+other.Addr().String()+", the value of "+strings.TrimPrefix(flag,
+			"--")+": another program uses it\nStop the other program, or choose another address with "+flag+".\n")
 	}
 }
 

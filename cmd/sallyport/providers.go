@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"sallyport/internal/operator"
+	"sallyport/internal/platform/suggest"
 	"sallyport/internal/reference"
 )
 
@@ -67,7 +68,12 @@ func (c providersShow) Run(e *env) error {
 		_, err := io.WriteString(e.stdout, visible(list[i].Text()))
 		return err
 	}
-	return fmt.Errorf("there is no provider %q; `sallyport providers list` lists them", c.Slug)
+	slugs := make([]string, len(list))
+	for i := range list {
+		slugs[i] = list[i].Slug
+	}
+	return fmt.Errorf("there is no provider %q; `sallyport providers list` lists them%s", c.Slug,
+		suggest.Question(c.Slug, slugs))
 }
 
 type providersLint struct {

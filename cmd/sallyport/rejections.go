@@ -14,8 +14,12 @@ type rejectionsCommand struct {
 	List rejectionsList `cmd:"" help:"List the last requests that connections rejected, and the reasons."`
 }
 
+const rejectionsPath = "/webhook-rejections"
+
 // rejectionRow holds the properties of a rejected request that commands show.
 type rejectionRow struct {
+	ID                string    `json:"id"`
+	Provider          string    `json:"provider"`
 	ProviderConfigKey string    `json:"provider_config_key"`
 	ConnectionID      string    `json:"connection_id"`
 	ReceivedAt        time.Time `json:"received_at"`
@@ -43,7 +47,7 @@ func (c *rejectionsList) Run(ctx context.Context, e *env) error {
 		t := e.table(terminal.Column{Title: "RECEIVED (UTC)", Fixed: true}, terminal.Column{Title: "CONNECTION"},
 			terminal.Column{Title: "FROM"}, terminal.Column{Title: "REASON", Fixed: true},
 			terminal.Column{Title: "DIAGNOSIS"})
-		return e.list(ctx, api, apiclient.Request{Path: "/webhook-rejections", Query: q}, c.paging, c.JSON,
+		return e.list(ctx, api, apiclient.Request{Path: rejectionsPath, Query: q}, c.paging, c.JSON,
 			"rejected requests", t, func(t *terminal.Table, row json.RawMessage) error {
 				r, err := into[rejectionRow](row)
 				message := r.Message

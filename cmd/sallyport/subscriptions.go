@@ -16,13 +16,14 @@ import (
 )
 
 type subscriptionsCommand struct {
-	List   subscriptionsList   `cmd:"" help:"List webhook subscriptions."`
-	Show   subscriptionsShow   `cmd:"" help:"Show a subscription."`
-	Create subscriptionsCreate `cmd:"" help:"Forward events of these types to a URL. The signing secret is shown only once."`
-	Update subscriptionsUpdate `cmd:"" help:"Change a subscription."`
-	Delete subscriptionsDelete `cmd:"" help:"Delete subscriptions; their open deliveries are cancelled."`
-	Test   subscriptionsTest   `cmd:"" help:"Send one signed test request to a subscription's URL; exit with 1 if it is not accepted."`
-	Stats  subscriptionsStats  `cmd:"" help:"Show statistics of a subscription's deliveries over time."`
+	List    subscriptionsList    `cmd:"" help:"List webhook subscriptions."`
+	Show    subscriptionsShow    `cmd:"" help:"Show a subscription."`
+	Create  subscriptionsCreate  `cmd:"" help:"Forward events of these types to a URL. The signing secret is shown only once."`
+	Update  subscriptionsUpdate  `cmd:"" help:"Change a subscription."`
+	Delete  subscriptionsDelete  `cmd:"" help:"Delete subscriptions; their open deliveries are cancelled."`
+	Test    subscriptionsTest    `cmd:"" help:"Send one signed test request to a subscription's URL; exit with 1 if it is not accepted."`
+	Trigger subscriptionsTrigger `cmd:"" help:"Send a signed sample of a provider's webhook through a connection: verified, stored, matched and forwarded like a real one."`
+	Stats   subscriptionsStats   `cmd:"" help:"Show statistics of a subscription's deliveries over time."`
 }
 
 const subscriptionsPath = "/webhook-subscriptions"

@@ -133,9 +133,9 @@ func (a *App) build(ctx context.Context, version string) error {
 	for _, m := range p.modules {
 		metrics.MustRegister(m.Metrics...)
 	}
-	a.public = httpserver.New(httpserver.Config{Name: "public", Address: a.cfg.Listen, Handler: api,
+	a.public = httpserver.New(httpserver.Config{Name: "public", Setting: "listen", Address: a.cfg.Listen, Handler: api,
 		CertFile: a.cfg.TLSCert, KeyFile: a.cfg.TLSKey, Logger: a.log})
-	a.admin = httpserver.New(httpserver.Config{Name: "admin", Address: a.cfg.AdminListen,
+	a.admin = httpserver.New(httpserver.Config{Name: "admin", Setting: "admin-listen", Address: a.cfg.AdminListen,
 		Handler: obs.AdminHandler(metrics, p.api.Ready),
 		// A profile or a trace is written for as long as its caller asked.
 		WriteTimeout: 10 * time.Minute, Logger: a.log})

@@ -65,6 +65,7 @@ func connectionSamples(_ *world, f fixtures) []sample {
 			status: http.StatusCreated},
 		{id: "delete-webhook-secret", path: map[string]string{"provider": "github",
 			"connection_id": own.first.ConnectionID, "secret_id": own.secret}, status: http.StatusNoContent},
+		{id: "send-webhook-sample", path: path, body: object{"event_type": "push"}, status: http.StatusCreated},
 		{id: "get-webhook-enrolment", path: enrolling, status: http.StatusOK},
 		{id: "confirm-webhook-enrolment", path: enrolling, status: http.StatusOK},
 		{id: "open-webhook-enrolment", path: enrolling, status: http.StatusCreated},

@@ -21,17 +21,16 @@ import (
 	"sallyport/internal/platform/testkit/pgserver"
 )
 
-// A guide is a page under docs/guides whose fenced blocks can be pasted from top to bottom. The word after the language
-// says how a block is used:
+// A guide is a page whose code blocks can be pasted from top to bottom, as the rendered page shows them:
 //
-//	```sh                  is run, in one shell with those before it
-//	```sh needs=node       is run where node is there
-//	```python file=x.py    is written to x.py first
-//	```text                are lines that the block before it prints, in this order
+//	sh                                  is run, in one shell with those before it
+//	text                                are lines that the block before it prints, in this order
+//	others after "Save this as NAME:"   are written to the file NAME first
 //
-// Other blocks are for reading.
+// Other blocks are for reading. A word after the language in the source, ```sh needs=node, says that a block needs more
+// than every machine has.
 type guide struct {
-	// name is that of the page.
+	// name is that of the page under docs/guides.
 	name string
 	// tools are the programs that the page says it needs.
 	tools []string
@@ -78,51 +77,15 @@ func TestGuides(t *testing.T) {
 				}
 				require.NoError(t, err)
 			}
-			follow(t, filepath.Join(folder, g.name+".md"), bin)
+			path := filepath.Join(folder, g.name+".md")
+			follow(t, path, steps(t, path, ""), bin)
 		})
 	}
-}
-
-// step is one fenced block of a guide.
-type step struct {
-	language, file, text string
-	needs                []string
-	line                 int
-}
-
-// steps returns the fenced blocks of a guide at its left margin.
-func steps(t *testing.T, path string) []step {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	var out []step
-	var open *step
-	for i, line := range strings.SplitAfter(string(text), "\n") {
-		switch info, fence := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "```"); {
-		case fence && open != nil:
-			out, open = append(out, *open), nil
-		case fence:
-			words := strings.Fields(info)
-			open = &step{line: i + 1}
-			for j, word := range words {
-				name, value, _ := strings.Cut(word, "=")
-				switch {
-				case j == 0:
-					open.language = word
-				case name == "file":
-					open.file = value
-				case name == "needs":
-					open.needs = strings.Split(value, ",")
-				default:
-					require.Fail(t, "a block says what nobody understands", "%s:%d: %s", path, i+1, word)
-				}
-			}
-		case open != nil:
-			open.text += line
-		}
-	}
-	require.Nil(t, open, "%s ends inside a block", path)
-	return out
+	t.Run("README", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join("..", "..", "README.md")
+		follow(t, path, steps(t, path, "Walk through it"), bin)
+	})
 }
 
 // missing returns the first line of want that output does not have in this order; a line may be a part of one.
@@ -139,10 +102,9 @@ func missing(output, want string) string {
 }
 
 // follow pastes a guide into a shell and compares the output with the guide's.
-func follow(t *testing.T, path, bin string) {
+func follow(t *testing.T, path string, all []step, bin string) {
 	t.Helper()
 	dir := t.TempDir()
-	all := steps(t, path)
 	addresses := translate(t, all)
 	p := &prepared{known: map[string]bool{}}
 	// One script, so that each block sees the variables of those before it; a mark stands behind the output of each.
@@ -154,7 +116,7 @@ func follow(t *testing.T, path, bin string) {
 	for i, s := range all {
 		if need := p.missing(t, s.needs); need != "" {
 			left = need
-			t.Logf("line %d of %s is not followed: %s is not to be had here", s.line, filepath.Base(path), need)
+			t.Logf("block %d of %s is not followed: %s is not to be had here", i+1, filepath.Base(path), need)
 			continue
 		}
 		switch {
@@ -192,8 +154,8 @@ func follow(t *testing.T, path, bin string) {
 			block, printed = n, ok
 		}
 		if s.language == "text" && s.file == "" && printed {
-			require.Empty(t, missing(outputs[block], p.replace(s.text)), "line %d of the guide promises other output than\n%s",
-				s.line, outputs[block])
+			require.Empty(t, missing(outputs[block], p.replace(s.text)), "block %d of the guide promises other output than\n%s",
+				i+1, outputs[block])
 			checked++
 		}
 	}

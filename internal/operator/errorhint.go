@@ -2,6 +2,7 @@ package operator
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"syscall"
 
@@ -9,6 +10,7 @@ import (
 
 	"sallyport/internal/app"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/httpserver"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/registry"
 )
@@ -30,9 +32,11 @@ const (
 		"and `sallyport doctor` checks what was restored. Copy the keyset too."
 	hintOccupied   = "Restore into another folder with --data, or move the files of the old database aside, all of them."
 	hintKeysetFrom = "Name its copy with --keyset-from: without it none of the secrets in the backup can be opened."
-	hintPort       = "Another program uses the address: stop that program, or choose another address with --listen or " +
-		"--admin-listen."
-	hintNoTeam = "Run `sallyport admin create --email ADDRESS` first."
+	hintPort       = "Stop the other program, or choose another address with --%s."
+	hintRights     = "Choose a port above 1023 with --%s, or let the program have the port: with systemd, " +
+		"AmbientCapabilities=CAP_NET_BIND_SERVICE."
+	hintNoAddress = "Choose an address of this machine with --%s."
+	hintNoTeam    = "Run `sallyport admin create --email ADDRESS` first."
 )
 
 // Hint returns a sentence with the fix of an error that operators meet, or nothing where there is none or the error
@@ -40,6 +44,7 @@ const (
 func Hint(err error) string {
 	var definitions registry.FolderError
 	var file *fs.PathError
+	var address *httpserver.AddressError
 	switch {
 	case errors.As(err, &definitions):
 		return hintDefinitions
@@ -59,8 +64,8 @@ func Hint(err error) string {
 		return hintKeysetFrom
 	case errors.Is(err, team.ErrNone):
 		return hintNoTeam
-	case errors.Is(err, syscall.EADDRINUSE):
-		return hintPort
+	case errors.As(err, &address):
+		return addressHint(address)
 	case errors.Is(err, ErrDatabase):
 		return hintDatabase
 	case errors.As(err, &file):
@@ -69,5 +74,17 @@ func Hint(err error) string {
 		return hintDatabase
 	default:
 		return ""
+	}
+}
+
+// addressHint returns the fix for an address that cannot be opened.
+func addressHint(e *httpserver.AddressError) string {
+	switch {
+	case errors.Is(e, syscall.EADDRINUSE):
+		return fmt.Sprintf(hintPort, e.Setting)
+	case errors.Is(e, syscall.EACCES):
+		return fmt.Sprintf(hintRights, e.Setting)
+	default:
+		return fmt.Sprintf(hintNoAddress, e.Setting)
 	}
 }

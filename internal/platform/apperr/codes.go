@@ -45,6 +45,7 @@ const (
 	CodeAliasTaken           Code = "alias_taken"
 	CodeConnectionDisabled   Code = "connection_disabled"
 	CodeEnrolmentConflict    Code = "enrolment_conflict"
+	CodeSampleUnavailable    Code = "webhook_sample_unavailable"
 	CodeSignatureMissing     Code = "signature_missing"
 	CodeSignatureInvalid     Code = "signature_invalid"
 	CodeHandshakeRefused     Code = "handshake_refused"
@@ -138,6 +139,8 @@ func Codes() []Info {
 		{CodeEnrolmentConflict, http.StatusConflict,
 			"The connection cannot have a webhook enrolment now, or the enrolment is not in the required state; the message " +
 				"says which."},
+		{CodeSampleUnavailable, http.StatusConflict,
+			"The gateway cannot send a sample of a webhook to the connection; the message gives the reason and another way."},
 		{CodeSignatureMissing, http.StatusUnauthorized,
 			"The webhook carries no signature, although its provider signs webhooks."},
 		{CodeSignatureInvalid, http.StatusUnauthorized,

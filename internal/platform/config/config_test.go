@@ -368,7 +368,7 @@ func TestEmbeddedInACommandLine(t *testing.T) {
 		} `cmd:""`
 	}
 	l := NewLoader([]string{"SALLYPORT_LABEL=not-a-setting", "SALLYPORT_CONFIG=sallyport.yaml", "SALLYPORT_LISTEN="},
-		file("listen: :80\nlog-level: warn\n"))
+		file("listen: :80\nlog-level: warn\n"), "SALLYPORT_LABEL")
 	parser, err := kong.New(&cli, l.Options()...)
 	require.NoError(t, err)
 	kctx, err := parser.Parse([]string{"--migrate", "keys", "--label=x", "--egress-allow=10.0.0.0/8",
@@ -405,4 +405,39 @@ func TestEnvironmentOnlyAndDerived(t *testing.T) {
 	require.Equal(t, secretbox.Secret("{}"), c.Keyset)
 	require.Equal(t, "https://gw.example:443", c.PublicURL)
 	require.Equal(t, "/var/lib/s/keyset.json", c.KeysetFile)
+}
+
+// A variable that begins as a setting's does and is none is an error with a suggestion, because a mistyped setting would
+// silently keep its default. Variables of the program, of tests and of Kubernetes' services are none of ours.
+func TestUnknownVariables(t *testing.T) {
+	t.Parallel()
+	check := func(environ ...string) []string {
+		l := NewLoader(environ, file(""), "SALLYPORT_SERVER", "SALLYPORT_API_KEY")
+		var cli struct {
+			Config `embed:""`
+		}
+		kctx, err := kong.Must(&cli, l.Options()...).Parse(nil)
+		require.NoError(t, err)
+		if err := l.Complete(kctx, &cli.Config); err != nil {
+			return strings.Split(err.Error(), "\n")[1:]
+		}
+		return nil
+	}
+	require.Equal(t, []string{
+		"  SALLYPORT_DATABSE_URL (environment): is not a setting, did you mean SALLYPORT_DATABASE_URL?",
+		"  SALLYPORT_LISTN (environment): is not a setting, did you mean SALLYPORT_LISTEN?",
+		"  SALLYPORT_SEVRER (environment): is not a setting, did you mean SALLYPORT_SERVER?",
+		"  SALLYPORT_ZZZZZZZZZZ (environment): is not a setting",
+	}, check("SALLYPORT_LISTN=:80", "SALLYPORT_SEVRER=x", "SALLYPORT_ZZZZZZZZZZ=1", "SALLYPORT_DATABSE_URL=postgres://secret"))
+	require.Empty(t, check("SALLYPORT_SERVER=x", "SALLYPORT_API_KEY=y", "SALLYPORT_LISTN=", "SALLY=1", "PATH=/bin",
+		"SALLYPORT_TEST_LONG=1", "SALLYPORT_REQUIRE_NODE=1", "SALLYPORT_PORT=tcp://10.0.0.1:80", "SALLYPORT_SERVICE_HOST=10.0.0.1",
+		"SALLYPORT_SERVICE_PORT=80", "SALLYPORT_SERVICE_PORT_HTTP=80", "SALLYPORT_PORT_80_TCP=tcp://10.0.0.1:80",
+		"SALLYPORT_PORT_80_TCP_ADDR=10.0.0.1", "SALLYPORT_ADMIN_SERVICE_HOST=10.0.0.1", "SALLYPORT_ADMIN_PORT_80_TCP_PROTO=tcp"))
+}
+
+// A mistyped key of the file is an error with a suggestion.
+func TestUnknownKeysSuggest(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []string{"listn (sallyport.yaml, line 1): is not a setting, did you mean listen?",
+		"qqqqqq (sallyport.yaml, line 2): is not a setting"}, problems(t, nil, nil, "listn: \":80\"\nqqqqqq: 1\n"))
 }

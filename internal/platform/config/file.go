@@ -8,6 +8,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"sallyport/internal/platform/suggest"
 )
 
 // entry is one setting in the file, as it is written.
@@ -80,13 +82,16 @@ func readMapping(path string, mapping *ast.MappingNode) (map[string]entry, []pro
 	return entries, problems
 }
 
-// suggestion names the setting that a key with other separators probably means.
+// suggestion asks for the setting that an unknown key of a file probably means.
 func suggestion(key string) string {
-	plain := strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(key))
+	var names []string
 	for _, s := range settings() {
-		if s.file && strings.ReplaceAll(s.name, "-", "") == plain {
-			return ", did you mean " + s.name + "?"
+		if s.file {
+			names = append(names, s.name)
 		}
+	}
+	if name, ok := suggest.Name(key, names); ok {
+		return ", did you mean " + name + "?"
 	}
 	return ""
 }

@@ -28,16 +28,19 @@ type Loader struct {
 	readFile func(string) ([]byte, error)
 
 	settings map[string]setting
+	// others are the variables of the program that are no settings.
+	others   []string
 	loaded   bool
 	entries  map[string]entry
 	origins  map[string]settingOrigin
 	problems []problem
 }
 
-// NewLoader returns a Loader that reads environ, in the form of os.Environ, and files through readFile.
-func NewLoader(environ []string, readFile func(string) ([]byte, error)) *Loader {
+// NewLoader returns a Loader that reads environ, in the form of os.Environ, and files through readFile. others are the
+// names of the program's variables that are no settings; any further SALLYPORT_… variable is an error.
+func NewLoader(environ []string, readFile func(string) ([]byte, error), others ...string) *Loader {
 	l := &Loader{
-		environ: map[string]string{}, readFile: readFile,
+		environ: map[string]string{}, readFile: readFile, others: others,
 		settings: map[string]setting{}, origins: map[string]settingOrigin{},
 	}
 	for _, kv := range environ {
@@ -100,6 +103,7 @@ func (l *Loader) load(kctx *kong.Context) {
 				Message: s.describeSource()})
 		}
 	}
+	l.unknownVariables()
 	if path == "" {
 		return
 	}

@@ -50,9 +50,12 @@ func settings() []setting {
 	return out
 }
 
+// variablePrefix begins the name of each variable.
+const variablePrefix = "SALLYPORT_"
+
 // variable returns the setting's environment variable.
 func (s setting) variable() string {
-	return "SALLYPORT_" + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
+	return variablePrefix + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
 }
 
 // describeSource says which sources may set a setting that came from another one.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -26,6 +27,8 @@ const (
 type Config struct {
 	// Name says which listener it is in errors, such as "public".
 	Name string
+	// Setting is the setting that Address comes from.
+	Setting string
 	// Address is host and port to listen on. An empty one makes a Server that does nothing.
 	Address string
 	Handler http.Handler
@@ -65,7 +68,7 @@ func (s *Server) Listen(ctx context.Context) error {
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.cfg.Address)
 	if err != nil {
-		return fmt.Errorf("open the %s listener: %w", s.cfg.Name, err)
+		return s.listenError(err)
 	}
 	if s.cfg.CertFile != "" {
 		reload := &certificate{certFile: s.cfg.CertFile, keyFile: s.cfg.KeyFile}
@@ -78,6 +81,40 @@ func (s *Server) Listen(ctx context.Context) error {
 	s.listener = l
 	return nil
 }
+
+// listenError says which address cannot be opened, which setting names it, and why.
+func (s *Server) listenError(err error) error {
+	why := ""
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		why = "another program uses it"
+	case errors.Is(err, syscall.EACCES):
+		why = "the system reserves its port for programs with more rights"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		why = "this machine does not have it"
+	default:
+		return fmt.Errorf("open the %s listener (%s): %w", s.cfg.Name, s.cfg.Setting, err)
+	}
+	return &AddressError{Address: s.cfg.Address, Setting: s.cfg.Setting, Why: why, Err: err}
+}
+
+// AddressError says why a listener cannot be opened.
+type AddressError struct {
+	// Address is the address, and Setting the setting that names it.
+	Address, Setting string
+	// Why is a clause about the address.
+	Why string
+	// Err is the error of the operating system.
+	Err error
+}
+
+// Error names the address and its setting.
+func (e *AddressError) Error() string {
+	return "cannot listen on " + e.Address + ", the value of " + e.Setting + ": " + e.Why
+}
+
+// Unwrap returns the error of the operating system.
+func (e *AddressError) Unwrap() error { return e.Err }
 
 // Serve serves what comes to the listener, until Shutdown.
 func (s *Server) Serve(ctx context.Context) {

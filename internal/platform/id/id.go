@@ -35,6 +35,7 @@ const (
 	PrefixSession         = "ses_"
 	PrefixPathToken       = "whk_"
 	PrefixRejection       = "rej_"
+	PrefixSample          = "smp_"
 	PrefixStreamTicket    = "tkt_"
 	PrefixReplay          = "rpl_"
 	PrefixSetupToken      = "sps_"

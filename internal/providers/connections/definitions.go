@@ -13,6 +13,8 @@ import (
 // Providers returns the present definition of a provider.
 type Providers interface {
 	Get(slug string) (*registry.Provider, bool)
+	// List returns all providers, sorted by slug.
+	List() []*registry.Provider
 }
 
 // ProvidersChanged makes every lookup that begins from now on use the present definitions.

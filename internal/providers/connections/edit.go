@@ -28,6 +28,7 @@ const (
 	actionOpenEnrolment = "connection.open_webhook_enrolment"
 	actionEndEnrolment  = "connection.end_webhook_enrolment"
 	actionCapture       = "connection.capture_webhook_secret"
+	actionSendSample    = "connection.send_webhook_sample"
 )
 
 // ChangeKind is the kind of a connection's change.

@@ -11,6 +11,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/suggest"
 	"sallyport/internal/providers/registry"
 	"sallyport/internal/providers/verification"
 )
@@ -182,6 +183,16 @@ func (s *Service) Exists(ctx context.Context, env id.Environment, providerConfig
 func (s *Service) ConfigKeyExists(_ id.Environment, key string) bool {
 	_, ok := s.providers.Get(key)
 	return ok
+}
+
+// Suggest asks for the provider configuration that a key that does not exist probably means: ". Did you mean github?". It
+// is empty if none is near.
+func (s *Service) Suggest(key string) string {
+	var slugs []string
+	for _, p := range s.providers.List() {
+		slugs = append(slugs, p.Definition.Slug)
+	}
+	return suggest.Question(key, slugs)
 }
 
 func notFound() error { return apperr.NotFound("connection") }

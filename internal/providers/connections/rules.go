@@ -79,7 +79,7 @@ func (s *Service) checkProvider(v *apperr.Violations, location, key string) *reg
 	case isReservedKey(key):
 		v.Add(location, "reserved", "the name is reserved")
 	case !ok:
-		v.Add(location, "exists", "there is no such provider")
+		v.Add(location, "exists", "there is no such provider"+s.Suggest(key))
 	case p.Webhooks == nil:
 		v.Add(location, "webhooks", "the provider sends no webhooks that this service can verify")
 	default:

@@ -118,6 +118,9 @@ func (l *Live) load() error {
 // Get returns the active version of the provider with that slug.
 func (l *Live) Get(slug string) (*Provider, bool) { return l.current.Load().Get(slug) }
 
+// List returns the active definitions, sorted by slug.
+func (l *Live) List() []*Provider { return l.current.Load().List() }
+
 // Registry returns the active registry.
 func (l *Live) Registry() *Registry { return l.current.Load() }
 

@@ -33,11 +33,11 @@ func bind(d Declaration, values map[string]string) (Declaration, *binder) {
 		values: values, uses: map[string][]string{}, live: map[string]bool{}, offBy: map[string]string{},
 		kept: map[string][]int{},
 	}
-	setup, params := d.Setup, d.Params
-	d.Setup, d.Params = "", nil // neither is a place for parameters
-	d.Event.Known = nil         // nor are the known types, which no connection needs
+	setup, params, samples := d.Setup, d.Params, d.Samples
+	d.Setup, d.Params, d.Samples = "", nil, nil // none is a place for parameters
+	d.Event.Known = nil                         // nor are the known types, which no connection needs
 	b.structure(reflect.ValueOf(&d).Elem(), place{})
-	d.Setup, d.Params = setup, params
+	d.Setup, d.Params, d.Samples = setup, params, samples
 	return d, b
 }
 

@@ -84,5 +84,6 @@ func compilePlan(d *Declaration, values map[string]string) (*plan, problems) {
 	c.compileHandshakes(d.Handshake)
 	c.compileResponses(d)
 	c.compileRedact(d)
+	c.compileSamples(d.Samples)
 	return &c.plan, c.problems
 }

@@ -38,6 +38,8 @@ type Declaration struct {
 	// RedactHeaders names additional headers whose value must not be stored. Headers that carry signatures or a secret are
 	// always redacted.
 	RedactHeaders []string `yaml:"redact_headers"`
+	// Samples are bodies from which webhooks to try a connection out are made. A type without one gets a minimal body.
+	Samples []SampleBody `yaml:"samples"`
 }
 
 // Param is one value that a connection may set. A parameter without Required has a default, which may be empty.

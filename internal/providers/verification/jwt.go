@@ -34,6 +34,8 @@ type jwtRule struct {
 	families []keyFamily // of public keys; empty where secrets are the keys
 	claims   []predicate
 	maxAge   time.Duration
+	// issuers and audiences are those of the policy; empty where any is accepted.
+	issuers, audiences []string
 }
 
 // familyOf returns the kind of public key that an algorithm takes; symmetric is true for one that takes a secret.
@@ -63,6 +65,7 @@ func (c *proofCompiler) compileJWT() {
 	// Providers do not agree on a typ.
 	rule := &jwtRule{prefix: d.JWT.Prefix, policy: jwt.Policy{MaxBytes: maxToken, Types: jwt.Any(),
 		Issuers: oneOf(d.JWT.Iss), Audiences: oneOf(d.JWT.Aud)}}
+	rule.issuers, rule.audiences = d.JWT.Iss, d.JWT.Aud
 	p.jwt = rule
 	src, wrong := parseSource(d.JWT.From, sourceHeader|sourceQuery|sourceJSON|sourceItems)
 	if wrong != "" {

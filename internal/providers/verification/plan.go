@@ -41,6 +41,7 @@ type plan struct {
 	// redact holds the lower-case names of headers that must not be shown, and signatures those of them that contain
 	// nothing but a signature over the body. Both are sorted.
 	redact, signatures []string
+	samples            []SampleBody
 }
 
 // idRule is one way to an id: one source, or several that are an id together.

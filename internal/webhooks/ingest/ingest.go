@@ -19,6 +19,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
@@ -45,6 +46,10 @@ type Connections interface {
 	Matched(secretID string, at time.Time)
 	// OfID returns the environment's connections of that id, one for each provider configuration.
 	OfID(ctx context.Context, env id.Environment, connectionID string) ([]connections.Connection, error)
+	// InboundOf returns a connection that the view shows, or not_found.
+	InboundOf(ctx context.Context, v access.View, providerConfigKey, connectionID string) (*connections.Inbound, error)
+	// RecordSample records in the audit trail that the actor sends a sample.
+	RecordSample(ctx context.Context, actor access.Principal, c *connections.Connection, sampleID, eventType string) error
 	// Capture stores a secret that a handshake hands over. Errors: connections.ErrNotEnrolled,
 	// connections.ErrCaptureByAlias, connections.ErrUnfitSecret.
 	Capture(ctx context.Context, in *connections.Inbound, c *verification.Captured) error

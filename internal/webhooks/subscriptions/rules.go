@@ -196,7 +196,7 @@ func (s *Service) checkScope(ctx context.Context, v *apperr.Violations, ch *Chan
 		to.connectionID = ""
 	case to.providerConfigKey != "" && to.providerConfigKey != OwnProvider &&
 		!s.cfg.Connections.ConfigKeyExists(env, to.providerConfigKey):
-		v.Add(keyAt, "exists", "there is no such provider configuration")
+		v.Add(keyAt, "exists", "there is no such provider configuration"+s.cfg.Connections.Suggest(to.providerConfigKey))
 		to.connectionID = "" // whether it has the connection is unknown
 	}
 	if empty(ch.ConnectionID) {

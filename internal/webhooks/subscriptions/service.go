@@ -31,6 +31,8 @@ type Targets interface {
 type Connections interface {
 	// ConfigKeyExists reports whether the environment has the provider configuration.
 	ConfigKeyExists(env id.Environment, providerConfigKey string) bool
+	// Suggest asks for the provider configuration that a key that does not exist probably means; empty if none is near.
+	Suggest(providerConfigKey string) string
 	// Exists reports whether the environment has the connection under the provider configuration.
 	Exists(ctx context.Context, env id.Environment, providerConfigKey, connectionID string) (bool, error)
 	// OfID returns the environment's connections of that id, one for each provider configuration.

@@ -123,6 +123,8 @@ func lookUp(connectionID string) (bool, error) {
 	return connectionID == "acme", nil
 }
 
+func (directory) Suggest(string) string { return "" }
+
 func (directory) ConfigKeyExists(_ id.Environment, key string) bool {
 	return key == "github" || key == "slack"
 }

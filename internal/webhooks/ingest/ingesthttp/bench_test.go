@@ -19,7 +19,7 @@ func BenchmarkRequest(b *testing.B) {
 	b.Cleanup(lines.Close)
 	log := slog.New(obs.NewOutages(obs.NewLogger(lines, "json", "info").Handler(), clock.System()))
 	api := httpapi.New(httpapi.Config{Version: "test", Logger: log, Clock: clock.System()})
-	ingesthttp.Mount(api, &receiver{receipt: ingest.Receipt{EventUUID: "01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"}}, nil)
+	ingesthttp.Mount(api, &receiver{receipt: ingest.Receipt{EventUUID: "01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"}}, nil, nil)
 	r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/api/v1/webhook/acme", http.NoBody)
 	r.RemoteAddr = "192.0.2.1:5"
 	b.ReportAllocs()

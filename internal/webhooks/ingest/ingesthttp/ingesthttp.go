@@ -31,9 +31,10 @@ type Acknowledgement struct {
 	Duplicate bool `json:"duplicate"`
 }
 
-// Mount adds the inbound endpoint and the operation that publishes events to the API.
-func Mount(api *httpapi.API, receiver Receiver, publisher Publisher) {
+// Mount adds the inbound endpoint and the operations that publish events and send samples to the API.
+func Mount(api *httpapi.API, receiver Receiver, publisher Publisher, sampler Sampler) {
 	mountPublish(api, publisher)
+	mountSample(api, sampler)
 	h := &handler{receiver: receiver}
 	// The connection decides which of these methods its provider uses. GET is HEAD too.
 	const path = httpapi.Prefix + "/webhook/{connection}"

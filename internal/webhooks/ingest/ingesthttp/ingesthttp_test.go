@@ -35,7 +35,7 @@ func (r *receiver) Receive(_ context.Context, request ingest.Request) (ingest.Re
 func newAPI(r *receiver) *httpapi.API {
 	api := httpapi.New(httpapi.Config{Version: "test", Logger: slog.New(slog.DiscardHandler),
 		Clock: clock.NewManual(time.UnixMilli(1_750_000_000_000))})
-	ingesthttp.Mount(api, r, nil)
+	ingesthttp.Mount(api, r, nil, nil)
 	return api
 }
 

@@ -9,6 +9,6 @@ import (
 // Module returns the module of ingest with its endpoint and operation.
 func Module(svc *ingest.Service) module.Module {
 	m := svc.Module()
-	m.Mount = func(api *httpapi.API) { Mount(api, svc, svc) }
+	m.Mount = func(api *httpapi.API) { Mount(api, svc, svc, svc) }
 	return m
 }

@@ -79,6 +79,8 @@ func (s *server) create(t *testing.T, body string) string {
 
 type directory struct{}
 
+func (directory) Suggest(string) string { return "" }
+
 func (directory) ConfigKeyExists(_ id.Environment, key string) bool { return key == "github" }
 
 func (directory) Exists(_ context.Context, _ id.Environment, key, connectionID string) (bool, error) {

@@ -1,0 +1,179 @@
+package e2e_test
+
+import (
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/providers/registry"
+)
+
+// sampled are connections to providers and a type of each, by provider. A provider that is not listed gets an ordinary
+// secret and no parameters.
+func sampled() map[string]struct {
+	eventType string
+	settings  object
+} {
+	type settings = struct {
+		eventType string
+		settings  object
+	}
+	params := func(p object) object { return object{"webhook": object{"params": p}} }
+	return map[string]settings{
+		"asana":             {"task.added", nil},
+		"bitbucket":         {"repo.push", nil},
+		"calendly":          {"invitee.created", nil},
+		"cloudevents":       {"com.example.created", nil},
+		"dropbox":           {"list_folder", nil},
+		"generic-hmac":      {"order.paid", params(object{"event_type_pointer": "/type"})},
+		"generic-token":     {"order.paid", params(object{"event_type_header": "X-Event-Type"})},
+		"gitea":             {"issues.opened", nil},
+		"github":            {"issues.opened", nil},
+		"gitlab":            {"push", nil},
+		"hubspot":           {"contact.creation", nil},
+		"linear":            {"Issue.create", nil},
+		"mailgun":           {"delivered", nil},
+		"meta":              {"page.feed", params(object{"verify_token": "5dEd0B0yqCmVd3rLxRhP"})},
+		"microsoft-graph":   {"Microsoft.Graph.Message.created", nil},
+		"none":              {"order.paid", object{"webhook_secret": nil, "webhook": object{"scheme": "none", "params": object{"event_type_pointer": "/type"}}}},
+		"notion":            {"page.created", nil},
+		"pagerduty":         {"incident.triggered", nil},
+		"shopify":           {"orders.create", nil},
+		"slack":             {"message", nil},
+		"square":            {"payment.updated", nil},
+		"standard-webhooks": {"invoice.paid", object{"webhook_secret": standardSecret}},
+		"stripe":            {"invoice.paid", nil},
+		"svix":              {"user.created", object{"webhook_secret": standardSecret}},
+		"twilio":            {"message.delivered", nil},
+		"typeform":          {"form_response", nil},
+		"x":                 {"tweet_create_events", nil},
+		"zendesk":           {"zen:event-type:user.created", nil},
+		"zoom":              {"meeting.started", nil},
+	}
+}
+
+// privateKeys are the providers that sign with a private key, with a public key of each.
+func privateKeys() map[string]string {
+	return map[string]string{
+		"discord":  "e7a11b5dd1b8e0e1c2c1b5b3d3e2e4b7cbd0b6d3f9f3dcf2b0dbd9bc1d2a5f3e",
+		"sendgrid": "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE83T4O/n84iotIvIW4mdBgQ/7dAfSmpqIM8kF9mN1flpVKS3GRqe62gw+2fNNRaINXvVpiglSI8eNEc6wEA3F+g==",
+	}
+}
+
+// sampleSent is the response to a sample.
+type sampleSent struct {
+	receipt
+	EventType string `json:"event_type"`
+	SampleID  string `json:"sample_id"`
+}
+
+// A sample of every provider that ships goes the whole way of a webhook: it is verified under the connection's secret,
+// stored with its type, and forwarded. Another one is no duplicate. Where only the provider has the key, the response
+// gives the reason and another way.
+func TestSample(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		builtin, err := registry.Builtin()
+		require.NoError(w.t, err)
+		sink := newReceiver(w.t, status(http.StatusOK))
+		w.subscribe(sink.url, object{"event_types": []string{"*"}, "payload_mode": "raw"})
+		cases, keys := sampled(), privateKeys()
+		sent := 0
+		for _, p := range builtin.List() {
+			if p.Webhooks == nil {
+				continue
+			}
+			slug := p.Definition.Slug
+			path := "/connections/" + slug + "/sample-" + slug + "/webhook-sample"
+			body := object{"provider": slug, "connection_id": "sample-" + slug, "webhook_secret": "a secret of the provider"}
+			if key := keys[slug]; key != "" {
+				body["webhook_secret"] = key
+				w.connect(w.dev(), body)
+				w.call(w.dev(), http.MethodPost, path, object{"event_type": "delivered"}).refused(w, http.StatusConflict, apperr.CodeSampleUnavailable)
+				continue
+			}
+			c, ok := cases[slug]
+			require.True(w.t, ok, "the provider %s has no case", slug)
+			maps.Copy(body, c.settings)
+			if body["webhook_secret"] == nil {
+				delete(body, "webhook_secret")
+			}
+			w.connect(w.dev(), body)
+			for range 2 {
+				var out sampleSent
+				a := w.call(w.dev(), http.MethodPost, path, object{"event_type": c.eventType}).want(w, http.StatusCreated)
+				a.into(w, &out)
+				require.Equal(w.t, prefix+"/webhook-events/"+out.EventUUID, a.header.Get("Location"))
+				require.False(w.t, out.Duplicate, slug)
+				w.awaitEvent(out.EventUUID, "forwarded")
+				var e struct {
+					EventType    string            `json:"event_type"`
+					Suspect      *string           `json:"suspect"`
+					Headers      map[string]string `json:"headers"`
+					Verification struct{ Result string }
+				}
+				w.call(w.dev(), http.MethodGet, "/webhook-events/"+out.EventUUID, nil).want(w, http.StatusOK).into(w, &e)
+				require.Equal(w.t, c.eventType, e.EventType)
+				require.Equal(w.t, out.SampleID, e.Headers["sallyport-sample"])
+				require.Nil(w.t, e.Suspect, slug)
+				require.Equal(w.t, map[bool]string{true: "unverified", false: "verified"}[slug == "none"], e.Verification.Result)
+				sent++
+			}
+		}
+		require.Len(w.t, sink.wait(w.t, sent), sent)
+	})
+}
+
+// A sample takes the caller's data; it is for the connections that a key may change, is recorded, and reports what it
+// cannot do.
+func TestSampleRules(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		conn := w.connect(w.dev(), object{"provider": "github", "connection_id": "acme", "webhook_secret": githubSecret,
+			"webhook": object{"source_cidrs": []string{"192.0.2.0/24"}}})
+		const path = "/connections/github/acme/webhook-sample"
+		var out sampleSent
+		w.call(w.dev(), http.MethodPost, path, object{"event_type": "issues.opened", "data": object{"action": "closed",
+			"issue": object{"number": 7}}}).want(w, http.StatusCreated).into(w, &out)
+		var e struct {
+			EventType      string `json:"event_type"`
+			Body           object `json:"body"`
+			IdempotencyKey string `json:"idempotency_key"`
+		}
+		w.call(w.dev(), http.MethodGet, "/webhook-events/"+out.EventUUID, nil).want(w, http.StatusOK).into(w, &e)
+		require.Equal(w.t, object{"action": "opened", "issue": object{"number": float64(7)},
+			"sallyport_sample": out.SampleID}, e.Body)
+		require.Equal(w.t, out.SampleID, e.IdempotencyKey)
+
+		var trail []struct {
+			Details struct {
+				SampleID  string `json:"sample_id"`
+				EventType string `json:"event_type"`
+			} `json:"details"`
+		}
+		records := "environment_id=" + w.env + "&action=connection.send_webhook_sample"
+		require.Equal(w.t, conn.UUID, w.trail(records, 1)[0].Target.ID)
+		w.call(w.user(""), http.MethodGet, "/admin/audit-events?"+records, nil).want(w, http.StatusOK).into(w, &trail)
+		require.Equal(w.t, out.SampleID, trail[0].Details.SampleID)
+		require.Equal(w.t, "issues.opened", trail[0].Details.EventType)
+
+		invalid := func(body object, location string) {
+			w.t.Helper()
+			require.Contains(w.t, strings.Join(w.call(w.dev(), http.MethodPost, path, body).violations(w), "\n"), location)
+		}
+		invalid(object{"event_type": "two words"}, "body.event_type")
+		invalid(object{"event_type": "push", "data": "text"}, "body.data")
+		invalid(object{}, "body.event_type")
+		w.call(w.dev(), http.MethodPost, strings.Replace(path, "acme", "nowhere", 1), object{"event_type": "push"}).
+			refused(w, http.StatusNotFound, apperr.CodeNotFound)
+		w.connect(w.dev(), object{"provider": "github", "connection_id": "bare"})
+		w.call(w.dev(), http.MethodPost, "/connections/github/bare/webhook-sample", object{"event_type": "push"}).
+			refused(w, http.StatusConflict, apperr.CodeSampleUnavailable)
+		w.call(w.dev(), http.MethodPost, "/connections/github/acme", object{"operation": "disable"}).want(w, http.StatusOK)
+		w.call(w.dev(), http.MethodPost, path, object{"event_type": "push"}).refused(w, http.StatusConflict, apperr.CodeSampleUnavailable)
+	})
+}

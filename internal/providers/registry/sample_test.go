@@ -1,0 +1,143 @@
+package registry_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/providers/registry"
+	"sallyport/internal/providers/verification"
+)
+
+// sampleCase is a definition's settings, and types of which samples are made.
+type sampleCase struct {
+	params map[string]string
+	secret string
+	accept bool
+	types  []string
+	// keys is true for a provider that signs with a private key.
+	keys bool
+}
+
+func sampleCases() map[string]sampleCase {
+	const whsec = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	return map[string]sampleCase{
+		"asana":       {types: []string{"task.added", "changed"}},
+		"bitbucket":   {types: []string{"repo.push", "diagnostics.ping"}},
+		"calendly":    {types: []string{"invitee.created"}},
+		"cloudevents": {types: []string{"com.example.object.deleted"}},
+		"discord":     {keys: true, secret: "e7a11b5dd1b8e0e1c2c1b5b3d3e2e4b7cbd0b6d3f9f3dcf2b0dbd9bc1d2a5f3e", types: []string{"ENTITLEMENT_CREATE"}},
+		"dropbox":     {types: []string{"list_folder"}},
+		"generic-hmac": {params: map[string]string{"event_type_pointer": "/type", "event_id_pointer": "/id",
+			"signed_content": "{ts}.{body}", "timestamp_header": "X-Timestamp", "prefix": "v1="}, types: []string{"order.paid"}},
+		"generic-token":     {params: map[string]string{"event_type_header": "X-Event-Type"}, types: []string{"order.paid"}},
+		"gitea":             {types: []string{"push", "issues.opened"}},
+		"github":            {types: []string{"push", "issues.opened", "pull_request_review.submitted"}},
+		"gitlab":            {types: []string{"push", "merge_request.open"}},
+		"hubspot":           {types: []string{"contact.creation"}},
+		"linear":            {types: []string{"Issue.create"}},
+		"mailgun":           {types: []string{"delivered"}},
+		"meta":              {params: map[string]string{"verify_token": "5dEd0B0yqCmVd3rLxRhP"}, types: []string{"whatsapp_business_account.messages", "page.feed"}},
+		"microsoft-graph":   {types: []string{"Microsoft.Graph.Message.created", "lifecycle.missed"}},
+		"none":              {accept: true, params: map[string]string{"event_type_pointer": "/type"}, types: []string{"order.paid"}},
+		"notion":            {types: []string{"page.created"}},
+		"pagerduty":         {types: []string{"incident.triggered"}},
+		"sendgrid":          {keys: true, secret: sendgridKey, types: []string{"delivered"}},
+		"shopify":           {types: []string{"orders.create"}},
+		"slack":             {types: []string{"message", "slash_command./weather"}},
+		"square":            {types: []string{"payment.updated"}},
+		"standard-webhooks": {secret: whsec, types: []string{"invoice.paid"}},
+		"stripe":            {types: []string{"invoice.paid"}},
+		"svix":              {secret: whsec, types: []string{"user.created"}},
+		"twilio":            {types: []string{"message.delivered", "call.completed", "onMessageAdded"}},
+		"typeform":          {types: []string{"form_response"}},
+		"x":                 {types: []string{"tweet_create_events", "profile.update.bio"}},
+		"zendesk":           {types: []string{"zen:event-type:user.created"}},
+		"zoom":              {types: []string{"meeting.started"}},
+	}
+}
+
+// For every definition that ships and whose secrets can sign, samples can be made, which the definition accepts as
+// webhooks of the type; for the others the reason says why not.
+func TestSamples(t *testing.T) {
+	t.Parallel()
+	builtin, err := registry.Builtin()
+	require.NoError(t, err)
+	cases := sampleCases()
+	for _, p := range builtin.List() {
+		if p.Webhooks == nil {
+			continue
+		}
+		slug := p.Definition.Slug
+		c, ok := cases[slug]
+		require.True(t, ok, "the definition %s has no case", slug)
+		if c.secret == "" {
+			c.secret = "a secret of the provider"
+		}
+		var secrets []string
+		if !c.accept {
+			secrets = []string{"another secret 0123", c.secret}
+			if c.keys {
+				secrets = secrets[1:]
+			}
+			if slug == "standard-webhooks" || slug == "svix" {
+				secrets[0] = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
+			}
+		}
+		v := connectWith(t, slug, verification.Settings{Params: c.params, AcceptUnverified: c.accept}, secrets...)
+		types := c.types
+		for _, s := range p.Definition.Webhooks.Samples {
+			types = append(types, s.Type)
+		}
+		for _, eventType := range types {
+			t.Run(slug+" "+eventType, func(t *testing.T) {
+				t.Parallel()
+				c.check(t, v, eventType)
+			})
+		}
+	}
+}
+
+func (c *sampleCase) check(t *testing.T, v *verification.Verifier, eventType string) {
+	t.Helper()
+	order := verification.SampleOrder{Type: eventType, ID: "sample_0b1c2d3e4f", PublicURL: "https://hooks.example.com",
+		Path: "/api/v1/webhook/whk_x", Now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
+	s, err := v.Sample(t.Context(), order)
+	if c.keys {
+		require.ErrorIs(t, err, verification.ErrSampleKeys)
+		return
+	}
+	require.NoError(t, err)
+	t.Logf("%v ?%s\n%s", s.Header, s.RawQuery, s.Body)
+	r := &verification.Request{Method: "POST", PublicURL: order.PublicURL, Path: order.Path, RawQuery: s.RawQuery,
+		Header: s.Header, Body: s.Body, Now: order.Now}
+	result, refusal := v.Verify(t.Context(), r)
+	require.Nil(t, refusal)
+	require.Equal(t, !c.accept, result.Verified)
+	event := v.Describe(r)
+	require.Equal(t, eventType, event.Type)
+	require.Equal(t, order.ID, s.Header.Get(verification.SampleHeader))
+	requireUnique(t, v, s, order)
+	if !c.accept {
+		require.Equal(t, "1", result.KeyID, "the newest secret signs")
+	}
+	order.Data = json.RawMessage(`["a"]`)
+	_, err = v.Sample(t.Context(), order)
+	if err != nil {
+		require.ErrorIs(t, err, verification.ErrSampleType)
+	}
+}
+
+// requireUnique requires that the next sample is no duplicate of the one, by its id or its body.
+func requireUnique(t *testing.T, v *verification.Verifier, one *verification.Sample, order verification.SampleOrder) {
+	t.Helper()
+	order.ID = "sample_another"
+	next, err := v.Sample(t.Context(), order)
+	require.NoError(t, err)
+	require.NotEqual(t, string(one.Body), string(next.Body))
+	if one.Event.ID != "" {
+		require.NotEqual(t, one.Event.ID, next.Event.ID)
+	}
+}
