@@ -95,8 +95,8 @@ func (w *rejectionWatch) remember(rows []rejectionMessage) {
 	}
 }
 
-// run shows rejected requests until ctx ends or show fails. A look that fails is repeated at the next: the stream says
-// that the server is away.
+// run shows rejected requests until ctx ends or show fails. The look after one that fails finds the same: the stream
+// says that the server is away.
 func (w *rejectionWatch) run(ctx context.Context, e *env) error {
 	for {
 		t := e.clock.NewTimer(rejectionInterval)

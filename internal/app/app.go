@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"sallyport/internal/platform/migrate"
 	"sallyport/internal/platform/module"
 	"sallyport/internal/platform/obs"
+	"sallyport/internal/platform/role"
 	"sallyport/internal/platform/storing"
 )
 
@@ -123,25 +125,37 @@ func (a *App) build(ctx context.Context, version string) error {
 	}
 	a.storing = p.storing
 	p.api.Version, p.api.Ready = version, a.readiness
+	public := a.handler(p)
+	metrics := obs.NewRegistry()
+	for _, m := range p.modules {
+		metrics.MustRegister(m.Metrics...)
+	}
+	a.public = httpserver.New(httpserver.Config{Name: "public", Setting: "listen", Address: a.cfg.Listen, Handler: public,
+		CertFile: a.cfg.TLSCert, KeyFile: a.cfg.TLSKey, Logger: a.log})
+	a.admin = httpserver.New(httpserver.Config{Name: "admin", Setting: "admin-listen", Address: a.cfg.AdminListen,
+		Handler: obs.AdminHandler(metrics, p.api.Ready, p.fleet.Warnings),
+		// A profile or a trace is written for as long as its caller asked.
+		WriteTimeout: 10 * time.Minute, Logger: a.log})
+	a.modules = append(p.modules, a.serverModule(p.identity))
+	a.runner = module.NewRunner(module.Config{Clock: a.clock, Logger: a.log, StopTimeout: a.cfg.ShutdownTimeout,
+		Role: a.cfg.Role})
+	return ctx.Err()
+}
+
+// handler returns what the public listener serves: every operation or, on a node that serves no requests, health alone.
+func (a *App) handler(p *process) http.Handler {
+	if !a.cfg.Role.Does(role.Serving) {
+		p.api.Elsewhere = "This node only sends deliveries (role worker): it accepts no webhooks and serves no API. " +
+			"Send requests to a node of the role api or all"
+		return httpapi.New(p.api)
+	}
 	api := httpapi.New(p.api)
 	for _, m := range p.modules {
 		if m.Mount != nil {
 			m.Mount(api)
 		}
 	}
-	metrics := obs.NewRegistry()
-	for _, m := range p.modules {
-		metrics.MustRegister(m.Metrics...)
-	}
-	a.public = httpserver.New(httpserver.Config{Name: "public", Setting: "listen", Address: a.cfg.Listen, Handler: api,
-		CertFile: a.cfg.TLSCert, KeyFile: a.cfg.TLSKey, Logger: a.log})
-	a.admin = httpserver.New(httpserver.Config{Name: "admin", Setting: "admin-listen", Address: a.cfg.AdminListen,
-		Handler: obs.AdminHandler(metrics, p.api.Ready),
-		// A profile or a trace is written for as long as its caller asked.
-		WriteTimeout: 10 * time.Minute, Logger: a.log})
-	a.modules = append(p.modules, a.serverModule(p.identity))
-	a.runner = module.NewRunner(module.Config{Clock: a.clock, Logger: a.log, StopTimeout: a.cfg.ShutdownTimeout})
-	return ctx.Err()
+	return api
 }
 
 var errStopping = errors.New("the server is starting or stopping")

@@ -26,6 +26,7 @@ import (
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/fleet"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/idempotency"
@@ -33,6 +34,7 @@ import (
 	"sallyport/internal/platform/module"
 	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/ratelimit"
+	"sallyport/internal/platform/role"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/storing"
 	"sallyport/internal/providers/connections"
@@ -90,6 +92,7 @@ type process struct {
 	modules  []module.Module
 	identity *identity.Services
 	storing  *storing.Monitor
+	fleet    *fleet.Fleet
 	// api has no version and no readiness reporter yet.
 	api httpapi.Config
 }
@@ -137,8 +140,9 @@ func (p *parts) build() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+	others := fleet.New(fleet.Config{DB: p.db, Clock: p.clock, Logger: p.log, Node: p.node, Role: p.cfg.Role})
 	deliveryStore := deliveries.NewStore(deliveries.StoreConfig{DB: p.db, Events: eventStore, Logger: p.log,
-		Emitters: []deliveries.Emitter{own}})
+		Emitters: []deliveries.Emitter{own}, Hints: others.Hints()})
 	subs := subscriptions.New(subscriptions.Config{DB: p.db, Box: p.box, Clock: p.clock, Targets: p.client,
 		Connections: conns, Environments: ids.Team, Deliveries: deliveryStore.Control(), Directory: directory,
 		Emitters: []subscriptions.Emitter{own}, PublicURL: p.cfg.PublicURL})
@@ -148,7 +152,7 @@ func (p *parts) build() (*process, error) {
 			PerSubscription: p.cfg.DeliveryConcurrencyPerSubscription, PerHost: p.cfg.DeliveryConcurrencyPerHost,
 			Lease: p.lease, Node: p.node}})
 	replayService := replays.New(replays.Config{DB: p.db, Clock: p.clock, Events: eventStore, Deliveries: deliveryService,
-		Subscriptions: subs, Logger: p.log, Node: p.node})
+		Subscriptions: subs, Logger: p.log, Node: p.node, Hints: others.Hints()})
 	stream := eventstream.New(eventstream.Config{DB: p.db, Events: eventStore, Attempts: deliveryStore,
 		Identity: ids.Principals, Clock: p.clock, Logger: p.log, Data: eventshttp.StreamData, Options: eventstream.Options{
 			MaxReaders: p.cfg.StreamMaxReaders, MaxPerEnvironment: p.cfg.StreamMaxReadersPerEnvironment}})
@@ -159,7 +163,10 @@ func (p *parts) build() (*process, error) {
 		return nil, err
 	}
 	spool := filepath.Join(p.cfg.Data, "spool")
-	folders := []storing.Folder{{Name: storing.SpoolFolder, Path: spool, Probe: true}}
+	var folders []storing.Folder
+	if p.cfg.Role.Does(role.Serving) { // others take no bodies
+		folders = append(folders, storing.Folder{Name: storing.SpoolFolder, Path: spool, Probe: true})
+	}
 	probes := storing.Config{DB: p.db, Logger: p.log, Node: p.node}
 	if p.cfg.SQLite() {
 		probes.DueTimes = p.clock
@@ -177,13 +184,14 @@ func (p *parts) build() (*process, error) {
 
 	modules := []module.Module{
 		p.databaseModule(),
+		others.Module(),
 		{Name: "platform/httpapi", Metrics: requests.Metrics()},
 		{Name: "platform/obs", Jobs: []jobs.Periodic{{Name: "log-outages", Run: jobs.Every(time.Second, p.outages.Flush),
 			Failure: "cannot log the lines of an outage"}}},
 		{Name: "platform/jobs", Metrics: batches.Metrics()},
 		{Name: "platform/ratelimit", Jobs: limiter.Jobs(), Metrics: limiter.Metrics(),
 			Tables:   []module.Table{{Name: "rate_limit_buckets"}, {Name: "rate_limit_nodes"}},
-			Services: []module.Service{module.Background("rate-limits", limiter.Run)}},
+			Services: []module.Service{limiterService(limiter)}},
 		{Name: "platform/idempotency", Jobs: idempotencyStore.Jobs(), Sealed: idempotency.SealedColumns(),
 			Tables: []module.Table{{Name: "idempotency_keys", Outlives: "they expire within a day"}}},
 		eventshttp.Module(eventStore, deliveryService, stream),
@@ -215,7 +223,7 @@ func (p *parts) build() (*process, error) {
 		}
 	}
 	return &process{
-		modules: modules, identity: ids, storing: store,
+		modules: modules, identity: ids, storing: store, fleet: others,
 		api: httpapi.Config{Logger: p.log, Clock: p.clock, Auth: ids.Principals, Keys: ids.Keys,
 			TrustedProxies: p.cfg.TrustedProxies, Limits: p.limits(limiter), Idempotency: idempotencyStore,
 			LoopbackHostsOnly: p.cfg.Dev, Observe: requests.Observe},
@@ -228,6 +236,13 @@ func (p *parts) eventTypes() eventtypes.Source {
 		return nil
 	}
 	return p.providers
+}
+
+// limiterService shares the limits with other nodes that serve requests.
+func limiterService(l *ratelimit.Limiter) module.Service {
+	s := module.Background("rate-limits", l.Run)
+	s.Part = role.Serving
+	return s
 }
 
 // limitClock is the clock of the limits. They are shared on PostgreSQL; on SQLite they are those of this process, and

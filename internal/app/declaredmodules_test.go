@@ -161,3 +161,18 @@ func schema(t *testing.T, d *db.DB) map[string]map[string]bool {
 	require.NoError(t, rows.Err())
 	return columns
 }
+
+// A cache of the database follows the changes of other nodes only if its module declares it. The tests of each cache
+// refresh it themselves, so this list is what notices one that is not declared.
+func TestCachesFollowOtherNodes(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, m := range app.Declared() {
+		for _, c := range m.Caches {
+			names = append(names, c.Name)
+		}
+	}
+	slices.Sort(names)
+	require.Equal(t, []string{"breakers", "connections", "expunged payloads", "settings of environments", "subscriptions"},
+		names)
+}

@@ -13,6 +13,7 @@ import (
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/module"
+	"sallyport/internal/platform/role"
 )
 
 // clockInterval is how often the database's clock is compared. After the node's clock was set, or the machine slept,
@@ -81,7 +82,7 @@ func (a *App) serverModule(ids *identity.Services) module.Module {
 	return module.Module{Name: "platform/httpserver", Services: []module.Service{
 		{Name: "public-listener", Start: a.public.Listen, Drain: a.public.Shutdown},
 		{Name: "admin-listener", Start: a.admin.Listen, Drain: a.admin.Shutdown},
-		{Name: "first-people", Start: func(ctx context.Context) error {
+		{Name: "first-people", Part: role.Serving, Start: func(ctx context.Context) error {
 			return ids.Setup.Ensure(ctx, setup.Options{Dev: a.cfg.Dev, DataDir: a.cfg.Data, URL: a.clientURL() + httpapi.Prefix,
 				Token: a.cfg.ReadSetupToken, Logger: a.log})
 		}},

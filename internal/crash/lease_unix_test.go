@@ -22,6 +22,7 @@ import (
 	"sallyport/internal/app"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
+	"sallyport/internal/platform/role"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/platform/testkit/await"
@@ -31,7 +32,10 @@ import (
 const nodeVariable = "SALLYPORT_TEST_NODE"
 
 // nodeConfig configures a node: a server whose leases are short enough for a test to wait for their end.
-type nodeConfig struct{ Data, KeysetFile, DatabaseURL string }
+type nodeConfig struct {
+	Data, KeysetFile, DatabaseURL string
+	Role                          role.Role
+}
 
 const (
 	// nodeLease is the lease of nodes.
@@ -58,7 +62,7 @@ func TestNode(t *testing.T) { //nolint:paralleltest // the only one in its proce
 	cfg := config.Default()
 	cfg.Dev, cfg.EgressAllowHTTP, cfg.Listen, cfg.PublicURL = true, true, "127.0.0.1:0", "http://127.0.0.1:0"
 	cfg.Data, cfg.KeysetFile, cfg.DatabaseURL = n.Data, n.KeysetFile, secretbox.Secret(n.DatabaseURL)
-	cfg.RateLimitKeyPerSecond = 0
+	cfg.RateLimitKeyPerSecond, cfg.Role = 0, n.Role
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
 	a, err := app.New(ctx, app.Options{Config: cfg, Logger: log, Clock: clock.System(), Version: "test", Lease: nodeLease})
 	require.NoError(t, err)
@@ -79,7 +83,13 @@ type node struct {
 // startNode starts a node with a data folder of its own and the world's keyset.
 func (w *world) startNode(t *testing.T, data, databaseURL string) *node {
 	t.Helper()
-	text, err := json.Marshal(nodeConfig{data, filepath.Join(w.dir, "keyset.json"), databaseURL})
+	return w.startNodeAs(t, role.All, data, databaseURL)
+}
+
+// startNodeAs is startNode for a role.
+func (w *world) startNodeAs(t *testing.T, r role.Role, data, databaseURL string) *node {
+	t.Helper()
+	text, err := json.Marshal(nodeConfig{data, filepath.Join(w.dir, "keyset.json"), databaseURL, r})
 	require.NoError(t, err)
 	self, err := os.Executable()
 	require.NoError(t, err)

@@ -21,7 +21,7 @@ func (w *world) snapshot() snapshot {
 	w.t.Helper()
 	out := snapshot{}
 	for table, owner := range app.TableOwners() {
-		if owner == "platform/ratelimit" {
+		if owner == "platform/ratelimit" || owner == "platform/fleet" {
 			continue // no user's data: nodes record there that they live. SQLite has none of it
 		}
 		rows, err := w.database().Read().QueryContext(w.t.Context(), "SELECT * FROM "+table)

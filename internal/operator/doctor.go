@@ -68,6 +68,7 @@ func Doctor(ctx context.Context, cfg *config.Config, clk clock.Clock) (Diagnosis
 		{"keyset", d.keyset},
 		{"sealed values", d.sealed},
 		{"providers", d.definitions},
+		{"nodes", d.nodes},
 		{"deliveries", d.deliveries},
 		{"listeners", d.listeners},
 		{"certificate", d.certificate},

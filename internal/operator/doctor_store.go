@@ -14,7 +14,9 @@ import (
 	"sallyport/internal/app"
 	"sallyport/internal/platform/datadir"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/fleet"
 	"sallyport/internal/platform/migrate"
+	"sallyport/internal/platform/role"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/providers/registry"
@@ -232,6 +234,41 @@ func (d *doctor) definitions(ctx context.Context) Check {
 		return fail("connections have providers without a definition: "+strings.Join(missing, ", "), hint)
 	}
 	return ok(message)
+}
+
+// nodes counts the servers that share the database.
+func (d *doctor) nodes(ctx context.Context) Check {
+	if !d.current {
+		return skip("needs the database with a current schema")
+	}
+	if d.db.Engine() == db.SQLite {
+		return skip("SQLite has a single node")
+	}
+	offset, err := db.ClockOffset(ctx, d.db, d.clock)
+	if err != nil {
+		return failure(err)
+	}
+	seen, err := fleet.Count(ctx, d.db, d.clock.Now().Add(offset))
+	if err != nil {
+		return failure(err)
+	}
+	return nodesCheck(seen)
+}
+
+func nodesCheck(seen map[role.Role]int) Check {
+	const hint = "Start a node with --role worker, or with --role all: what the others accept is safe and waits."
+	message := fmt.Sprintf("running, by role: all %d, api %d, worker %d", seen[role.All], seen[role.API],
+		seen[role.Worker])
+	switch {
+	case len(seen) == 0:
+		return skip("no server is running")
+	case fleet.Idle(seen):
+		return fail(message+"; none of them sends deliveries", hint)
+	case seen[role.All]+seen[role.API] == 0:
+		return warn(message+"; none of them accepts webhooks", "Start a node with --role api, or with --role all.")
+	default:
+		return ok(message)
+	}
 }
 
 // Ages of the oldest delivery that is due: a server that keeps up sends within seconds.

@@ -8,10 +8,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
 	"sallyport/bench/internal/target"
+	"sallyport/internal/platform/role"
 )
 
 // Setup is a gateway of several nodes, which share a PostgreSQL database.
@@ -19,6 +22,66 @@ type Setup struct {
 	Nodes int `json:"nodes"`
 	// Receiving is how many of the nodes get events. The others have what waits in the database.
 	Receiving int `json:"receiving"`
+	// Roles has the role of each node, those that receive first; empty if all do everything.
+	Roles []role.Role `json:"roles,omitempty"`
+}
+
+// errSetup says that nodes of some roles are no gateway.
+var errSetup = errors.New("nodes of these roles do not both receive and send")
+
+// WithRoles returns a setup of so many nodes that have the roles in turn. Those that serve requests receive.
+func WithRoles(nodes int, roles []role.Role) (Setup, error) {
+	s := Setup{Nodes: nodes}
+	for i := range nodes {
+		s.Roles = append(s.Roles, roles[i%len(roles)])
+	}
+	slices.SortStableFunc(s.Roles, func(a, b role.Role) int { return rank(a) - rank(b) })
+	s.Receiving = nodes - countWorkers(s.Roles)
+	if s.Receiving == 0 || !slices.ContainsFunc(s.Roles, func(r role.Role) bool { return r.Does(role.Working) }) {
+		return s, fmt.Errorf("%w: %d nodes of %v", errSetup, nodes, roles)
+	}
+	return s, nil
+}
+
+// rank puts nodes that receive before those that do not.
+func rank(r role.Role) int {
+	if r.Does(role.Serving) {
+		return 0
+	}
+	return 1
+}
+
+func countWorkers(roles []role.Role) (n int) {
+	for _, r := range roles {
+		n += rank(r)
+	}
+	return n
+}
+
+// args returns the arguments of a node, by its number.
+func (s Setup) args(number int) []string {
+	if len(s.Roles) == 0 {
+		return nil
+	}
+	return []string{"--role", string(s.Roles[number])}
+}
+
+// name is how the setup is shown.
+func (s Setup) name() string {
+	if len(s.Roles) == 0 {
+		return strconv.Itoa(s.Nodes)
+	}
+	var names []string
+	for _, r := range slices.Compact(slices.Sorted(slices.Values(s.Roles))) {
+		n := 0
+		for _, other := range s.Roles {
+			if other == r {
+				n++
+			}
+		}
+		names = append(names, fmt.Sprintf("%d %s", n, r))
+	}
+	return strings.Join(names, ", ")
 }
 
 // Fleet holds the measurements of a setup.
@@ -47,7 +110,7 @@ type PerEvent struct {
 
 // MeasureFleet measures a setup. Figures measured before a failure stay.
 func (b *Bench) MeasureFleet(ctx context.Context, setup Setup) Fleet {
-	b.Say("%d nodes, %d of them receive", setup.Nodes, setup.Receiving)
+	b.Say("nodes: %s; %d of them receive", setup.name(), setup.Receiving)
 	f := Fleet{Setup: setup}
 	if err := b.fleet(ctx, &f); err != nil {
 		f.Problem = err.Error()
@@ -56,13 +119,13 @@ func (b *Bench) MeasureFleet(ctx context.Context, setup Setup) Fleet {
 }
 
 func (b *Bench) fleet(ctx context.Context, f *Fleet) (err error) {
-	s, err := b.open(ctx, 0)
+	s, err := b.open(ctx, 0, f.args(0)...)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close(context.WithoutCancel(ctx))) }()
 	for i := 1; i < f.Nodes; i++ {
-		if err := s.join(ctx, i); err != nil {
+		if err := s.join(ctx, i, f.args(i)); err != nil {
 			return err
 		}
 	}
@@ -90,13 +153,14 @@ func (b *Bench) fleet(ctx context.Context, f *Fleet) (err error) {
 }
 
 // join starts a further node with the credentials and the keyset of the first.
-func (s *scene) join(ctx context.Context, number int) error {
+func (s *scene) join(ctx context.Context, number int, args []string) error {
 	const credentials = "dev-credentials.json"
 	first := s.config
 	config := first
 	config.DataDir = filepath.Join(first.DataDir, fmt.Sprintf("node-%d", number))
 	config.LogPath = strings.TrimSuffix(first.LogPath, ".log") + fmt.Sprintf("-node-%d.log", number)
-	config.Args = append([]string{"--keyset-file", filepath.Join(first.DataDir, "keyset.json")}, first.Args...)
+	config.Args = slices.Concat([]string{"--keyset-file", filepath.Join(first.DataDir, "keyset.json")},
+		s.bench.ServerArgs, args)
 	if err := os.Mkdir(config.DataDir, 0o700); err != nil {
 		return fmt.Errorf("make data folder: %w", err)
 	}
@@ -151,7 +215,7 @@ func PrintFleets(w io.Writer, fleets []Fleet) error {
 		}
 		burst, burstPostgres := micros(f.Burst)
 		steady, steadyPostgres := micros(f.Steady)
-		line(append([]string{fmt.Sprint(f.Nodes), fmt.Sprint(f.Receiving)}, text(
+		line(append([]string{f.name(), fmt.Sprint(f.Receiving)}, text(
 			"%.0f %.0f %.0f %.1f %.1f %.0f %.0f %.2f %.2f %.0f", f.Burst[Rate], burst, burstPostgres, f.Burst[AckP50],
 			f.Burst[AckP99], steady, steadyPostgres, f.Steady[SinkP50], f.Steady[SinkP99],
 			max(f.Burst[Peak], f.Steady[Peak]))...)...)
@@ -163,16 +227,16 @@ func PrintFleets(w io.Writer, fleets []Fleet) error {
 		"bytes on disk")
 	line(strings.Split(strings.Repeat("--- ", 9), " ")[:9]...)
 	for _, f := range fleets {
-		line(append([]string{fmt.Sprint(f.Nodes), fmt.Sprint(f.Receiving)}, text("%.0f %.3f %.3f %.2f %.2f %.2f %.0f",
+		line(append([]string{f.name(), fmt.Sprint(f.Receiving)}, text("%.0f %.3f %.3f %.2f %.2f %.2f %.0f",
 			f.Work.WALBytes, f.Work.Syncs, f.Work.Commits, f.Work.Inserted, f.Work.Updated, f.Work.Deleted, f.Work.Size)...)...)
 	}
 	_ = t.Flush() // into memory
 	for _, f := range fleets {
 		switch lost := f.Burst[Refused] + f.Burst[Missing] + f.Steady[Refused] + f.Steady[Missing]; {
 		case f.Problem != "":
-			fmt.Fprintf(&out, "\n%d nodes: %s\n", f.Nodes, f.Problem)
+			fmt.Fprintf(&out, "\nnodes %s: %s\n", f.name(), f.Problem)
 		case lost > 0:
-			fmt.Fprintf(&out, "\n%d nodes: %.0f events refused or missing\n", f.Nodes, lost)
+			fmt.Fprintf(&out, "\nnodes %s: %.0f events refused or missing\n", f.name(), lost)
 		}
 	}
 	if _, err := w.Write(out.Bytes()); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"sallyport/bench/internal/load"
@@ -46,9 +47,9 @@ type scene struct {
 	theirs    string      // the path of its connection
 }
 
-// open starts a gateway. It forwards to a receiver that needs a delay for each response. prepare, if there is one,
-// changes the empty database when the gateway has created it and is away.
-func (b *Bench) open(ctx context.Context, delay time.Duration) (s *scene, err error) {
+// open starts a gateway, with these arguments besides those of all. It forwards to a receiver that needs a delay for
+// each response.
+func (b *Bench) open(ctx context.Context, delay time.Duration, args ...string) (s *scene, err error) {
 	s = &scene{bench: b}
 	defer func() {
 		if err != nil {
@@ -63,7 +64,7 @@ func (b *Bench) open(ctx context.Context, delay time.Duration) (s *scene, err er
 		return s, fmt.Errorf("make data folder: %w", err)
 	}
 	s.config = target.ServerConfig{Binary: b.Binary, DataDir: dir, LogPath: filepath.Join(b.LogDir, name+".log"),
-		Args: b.ServerArgs}
+		Args: slices.Concat(b.ServerArgs, args)}
 	if s.database != nil {
 		s.config.DatabaseURL = s.database.URL
 		if s.postgres, err = s.database.Process(ctx); err != nil {

@@ -8,6 +8,7 @@ import (
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/module"
+	"sallyport/internal/platform/role"
 )
 
 const (
@@ -29,11 +30,11 @@ func (s *Service) Module() module.Module {
 		Contents: []module.Content{{Name: "API keys", Held: holdsKeys}},
 		Jobs: []jobs.Periodic{
 			{
-				Name: "store-key-use", Failure: "cannot store the use of API keys", Warn: true,
+				Name: "store-key-use", Part: role.Serving, Failure: "cannot store the use of API keys", Warn: true,
 				Run:  jobs.Every(storeInterval, func(ctx context.Context) error { return s.StoreKeyUse(ctx, false) }),
 				Last: func(ctx context.Context) error { return s.StoreKeyUse(ctx, true) },
 			},
-			{Name: "expire-key-usage", Run: jobs.Every(expireInterval, s.ExpireKeyUse),
+			{Name: "expire-key-usage", Part: role.Working, Run: jobs.Every(expireInterval, s.ExpireKeyUse),
 				Failure: "cannot delete old usage of API keys"},
 		},
 	}

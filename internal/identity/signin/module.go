@@ -3,6 +3,7 @@ package signin
 import (
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/module"
+	"sallyport/internal/platform/role"
 )
 
 // Module returns what signing in brings to the process, without its operations.
@@ -19,7 +20,7 @@ func (s *Service) Module() module.Module {
 			{Name: "password_resets"},
 		},
 		Sealed: sealedColumns(),
-		Jobs: []jobs.Periodic{{Name: "send-password-resets", Run: s.SendResets,
+		Jobs: []jobs.Periodic{{Name: "send-password-resets", Part: role.Working, Run: s.SendResets,
 			Failure: "cannot respond to requests to reset passwords"}},
 	}
 }

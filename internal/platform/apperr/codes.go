@@ -92,7 +92,8 @@ func Codes() []Info {
 		{CodeNotFound, http.StatusNotFound, "No such resource in this environment."},
 		{CodePayloadTooLarge, http.StatusRequestEntityTooLarge, "The body exceeds the limit of the route or connection."},
 		{CodeUnavailable, http.StatusServiceUnavailable,
-			"The database or another dependency does not respond; retry after the time in `Retry-After`."},
+			"The database or another dependency does not respond, or the node serves no requests; retry after the time in " +
+				"`Retry-After`."},
 		{CodeUnauthorized, http.StatusUnauthorized,
 			"The credential is missing, malformed, unknown, expired or revoked, or it is an API key and only users can call " +
 				"the operation."},

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"sallyport/internal/platform/role"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -18,6 +19,8 @@ import (
 // underscores. derived describes a default that depends on other settings. from restricts the sources of a setting.
 type Config struct {
 	File string `name:"config" type:"setting" from:"flag,environment" placeholder:"PATH" help:"YAML file with settings, one 'key: value' a line."`
+
+	Role role.Role `name:"role" type:"setting" default:"all" help:"Part of the work that this node does: all; api, which receives webhooks and serves the API, and sends nothing; or worker, which sends deliveries and serves only health and metrics. With api or worker there must be nodes of the other role, and PostgreSQL."`
 
 	Listen      string `name:"listen" type:"setting" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the public listener."`
 	PublicURL   string `name:"public-url" type:"setting" derived:"http://<listen>, or https:// with a certificate" placeholder:"URL" help:"Scheme and host that clients and providers use to reach this server; no path."`

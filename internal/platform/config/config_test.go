@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/role"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -70,6 +71,8 @@ func samples(t *testing.T, s setting) [3]string {
 		return [3]string{"11s", "12s", "13s"}
 	case []netip.Prefix:
 		return [3]string{"10.1.0.0/16", "10.2.0.0/16", "10.3.0.0/16"}
+	case role.Role:
+		return [3]string{"worker", "api", "worker"}
 	case LogFormat:
 		return [3]string{"json", "text", "json"}
 	case string:
@@ -103,10 +106,12 @@ func TestPrecedenceOfEverySetting(t *testing.T) {
 			v := samples(t, s)
 			text := fmt.Sprintf("# comment\n%s: %q\n", s.name, v[0])
 			environ := []string{s.variable() + "=" + v[1]}
-			// Certificate and key only come together.
+			// Certificate and key only come together, and roles with PostgreSQL.
 			switch s.name {
 			case "tls-cert":
 				text += "tls-key: /k\n"
+			case "role":
+				text += "database-url: postgres://h/d\n"
 			case "tls-key":
 				text += "tls-cert: /k\n"
 			case "smtp-address":
@@ -275,6 +280,11 @@ func TestRules(t *testing.T) {
 		"sender without mail server": {args: []string{"--smtp-from=s@e.com"}, key: "smtp-from"},
 		"both mail passwords": {args: []string{"--smtp-address=m:25", "--smtp-from=s@e.com", "--smtp-user=u",
 			"--smtp-password-file=/p"}, environ: []string{"SALLYPORT_SMTP_PASSWORD=p"}, key: "smtp-password"},
+		"role of another kind":     {args: []string{"--role=sender", "--database-url=postgres://h/d"}, key: "role"},
+		"worker on SQLite":         {args: []string{"--role=worker"}, key: "role"},
+		"api on SQLite":            {args: []string{"--role=api"}, key: "role"},
+		"worker on PostgreSQL":     {args: []string{"--role=worker", "--database-url=postgres://h/d"}},
+		"all on PostgreSQL":        {args: []string{"--role=all", "--database-url=postgres://h/d"}},
 		"database of another kind": {args: []string{"--database-url=sqlite://x"}, key: "database-url"},
 		"dedupe off":               {args: []string{"--webhook-dedupe-window=0"}},
 		"payloads for ever": {args: []string{"--webhook-payload-retention-days=366",

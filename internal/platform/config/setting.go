@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/role"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -88,6 +89,13 @@ func parseInto(field reflect.Value, raw string) error {
 			*p = f
 		default:
 			return errors.New("is not one of auto, json, text")
+		}
+	case *role.Role:
+		switch r := role.Role(raw); r {
+		case role.All, role.API, role.Worker:
+			*p = r
+		default:
+			return errors.New("is not one of all, api, worker")
 		}
 	case *SMTPTLS:
 		switch t := SMTPTLS(raw); t {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"sallyport/internal/platform/role"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -103,6 +104,8 @@ func (k *checker) storage() {
 	k.require(c.Data != "", "data", "must name a folder")
 	k.require(c.DatabaseURL == "" || isPostgres(c.DatabaseURL.Reveal()), "database-url",
 		"must be a postgres:// or postgresql:// URL")
+	k.require(c.Role == role.All || !c.SQLite(), "role",
+		"must be all on SQLite, which has a single node: other roles need PostgreSQL (database-url)")
 	k.require(c.Keyset == "" || c.origin("keyset-file").Source == sourceDefault, "keyset",
 		"cannot be given together with keyset-file")
 }

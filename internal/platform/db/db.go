@@ -72,6 +72,8 @@ type DB struct {
 	clk  clock.Clock
 	// notStoring is called with the reason when the database stores nothing.
 	notStoring atomic.Pointer[func(reason error)]
+	// listen is how Listen connects, on PostgreSQL.
+	listen *pgx.ConnConfig
 	// guarded is set by Guard.
 	guarded atomic.Bool
 }
@@ -226,7 +228,7 @@ func openPostgres(ctx context.Context, databaseURL string) (*DB, error) {
 	// Migrations may take their time and plan as they like.
 	schema := postgresPool(cfg, 2, map[string]string{"statement_timeout": "0"})
 	d := &DB{engine: Postgres, write: write, read: reader(5), lists: reader(places(Postgres)), reserved: reader(5),
-		schema: schema, gate: newGate(Postgres), clk: clock.System()}
+		schema: schema, gate: newGate(Postgres), listen: cfg, clk: clock.System()}
 	if err := write.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("reach the database: %w", err), d.Close())
 	}

@@ -58,6 +58,9 @@ type Config struct {
 	LoopbackHostsOnly bool
 	// Ready returns why the service cannot work, or nil. /readyz calls it.
 	Ready func(ctx context.Context) error
+	// Elsewhere, if set, is the message of the error that every request gets except those for health: the node serves no
+	// operations.
+	Elsewhere string
 	// Keys, if set, records the use of API keys.
 	Keys KeyUses
 	// Observe, if set, is called after every response with the route's pattern, the status code and the duration.
@@ -130,7 +133,9 @@ func New(cfg Config) *API {
 	a.huma = huma.NewAPI(hc, adapter{a})
 	a.mux.HandleFunc("GET /healthz", a.healthz)
 	a.mux.HandleFunc("GET /readyz", a.readyz)
-	a.mountDocs()
+	if cfg.Elsewhere == "" {
+		a.mountDocs()
+	}
 	return a
 }
 

@@ -130,6 +130,10 @@ func (a *API) dispatch(w *recorder, r *http.Request) {
 	a.mux.ServeHTTP(w, r)
 }
 
+// elsewhereRetry is when a client may retry a request that it sent to a node which serves none: by then, what sends it
+// there may know.
+const elsewhereRetry = 5 * time.Second
+
 func errNoRoute() error { return apperr.HTTP(http.StatusNotFound, "No such route") }
 
 // isClean reports whether an escaped path has the form of routes. The mux would redirect other paths, and a redirected
@@ -142,6 +146,10 @@ func isClean(escaped string) bool {
 // serveUnrouted replaces the mux's own plain-text responses (404, 405, and 301 for a path to clean) by the error
 // envelope.
 func (a *API) serveUnrouted(w http.ResponseWriter, r *http.Request, h http.Handler) {
+	if a.cfg.Elsewhere != "" {
+		WriteError(w, r, apperr.New(apperr.CodeUnavailable, a.cfg.Elsewhere).RetryIn(elsewhereRetry))
+		return
+	}
 	probe := &recorder{ResponseWriter: discard{http.Header{}}}
 	h.ServeHTTP(probe, r)
 	if probe.status == http.StatusMethodNotAllowed {

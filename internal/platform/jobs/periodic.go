@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/role"
 )
 
 // Periodic is a periodic job of a capability: one round at the start of the process, and further ones on a wake-up or
@@ -13,6 +14,8 @@ import (
 type Periodic struct {
 	// Name distinguishes the job in logs, such as "store-rejections". No two jobs of a process have the same.
 	Name string
+	// Part says which nodes run the job.
+	Part role.Part
 	// Run does one round and returns how long to wait before the next one, also with an error.
 	Run func(ctx context.Context) (time.Duration, error)
 	// Wake starts the next round early; nil leaves that to time alone.

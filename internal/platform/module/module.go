@@ -14,6 +14,7 @@ import (
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/jobs"
+	"sallyport/internal/platform/role"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -26,7 +27,8 @@ type Module struct {
 	Tables []Table
 	// Mount registers the capability's operations.
 	Mount func(api *httpapi.API)
-	// Services run from the start of the process to its end, and are started in their order.
+	// Services run from the start of the process to its end, and are started in their order. Those of a part of the work
+	// that the node's role leaves to others do not run; nor do such jobs.
 	Services []Service
 	// Jobs run at intervals, from when the module's services have started.
 	Jobs []jobs.Periodic
@@ -57,6 +59,8 @@ type Table struct {
 type Service struct {
 	// Name distinguishes the service in logs, such as "delivery-workers".
 	Name string
+	// Part says which nodes run the service.
+	Part role.Part
 	// Start returns once the service works. A Start that fails leaves nothing running.
 	Start func(ctx context.Context) error
 	// Drain begins the stop: the service takes nothing new, and ends what would not end by itself. Requests are still

@@ -11,6 +11,7 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/jobs"
+	"sallyport/internal/platform/role"
 )
 
 const (
@@ -24,6 +25,8 @@ type Config struct {
 	Logger *slog.Logger
 	// StopTimeout bounds the stop that follows a start that failed half way.
 	StopTimeout time.Duration
+	// Role is the node's. Services and jobs of other roles do not run.
+	Role role.Role
 }
 
 // Runner starts modules and stops them. Start is called once; Stop after it, and only the first call does anything.
@@ -55,6 +58,9 @@ func (r *Runner) Start(ctx context.Context, modules []Module) error {
 	follow(loopCtx, modules, r.cfg.Clock, r.cfg.Logger, func(fn func()) { r.loops.Go(fn) })
 	for _, m := range modules {
 		for _, s := range m.Services {
+			if !r.cfg.Role.Does(s.Part) {
+				continue
+			}
 			if err := s.start(ctx); err != nil {
 				stopCtx, stopped := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.StopTimeout)
 				defer stopped()
@@ -63,7 +69,9 @@ func (r *Runner) Start(ctx context.Context, modules []Module) error {
 			r.started = append(r.started, s)
 		}
 		for _, j := range m.Jobs {
-			loop(j)
+			if r.cfg.Role.Does(j.Part) {
+				loop(j)
+			}
 		}
 	}
 	return nil

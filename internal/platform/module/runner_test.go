@@ -14,6 +14,7 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/module"
+	"sallyport/internal/platform/role"
 )
 
 // diary notes what happened, in order.
@@ -185,4 +186,35 @@ func TestNames(t *testing.T) {
 		"two jobs are named \"twin\"\na job has no name\nthe cache \"twin\" cannot be refreshed or dropped")
 	require.Empty(t, d.read())
 	require.NoError(t, w.Stop(t.Context()))
+}
+
+// A node runs what each node needs and what its role is for, and nothing of the others.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	part := func(d *diary, name string, p role.Part) module.Module {
+		s := d.service(name)
+		s.Part = p
+		ran := make(chan struct{}, 1)
+		j := d.job("count "+name, ran)
+		j.Part = p
+		return module.Module{Name: name, Services: []module.Service{s}, Jobs: []jobs.Periodic{j}}
+	}
+	for r, names := range map[role.Role][]string{
+		"":          {"each", "serving", "working"},
+		role.All:    {"each", "serving", "working"},
+		role.API:    {"each", "serving"},
+		role.Worker: {"each", "working"},
+	} {
+		w, d := newWorld(), &diary{}
+		w.Runner = module.NewRunner(module.Config{Clock: w.clock, Logger: slog.New(slog.DiscardHandler),
+			StopTimeout: time.Minute, Role: r})
+		require.NoError(t, w.Start(t.Context(), []module.Module{part(d, "each", role.EveryNode),
+			part(d, "serving", role.Serving), part(d, "working", role.Working)}))
+		require.NoError(t, w.Stop(t.Context()))
+		var want []string
+		for _, name := range names {
+			want = append(want, "start "+name, "drain "+name, "stop "+name, "finish count "+name)
+		}
+		require.ElementsMatch(t, want, d.read(), "role %q", r)
+	}
 }

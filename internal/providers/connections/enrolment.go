@@ -2,7 +2,6 @@ package connections
 
 import (
 	"context"
-	"crypto/subtle"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/httpapi/oas"
-	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/verification"
 )
@@ -130,7 +128,7 @@ func (s *Service) ConfirmEnrolment(ctx context.Context, actor access.Principal, 
 		if e.Status != EnrolmentUnconfirmed {
 			return Connection{}, enrolmentConflict("No secret awaits confirmation")
 		}
-		if out, err = s.enrolSecret(ctx, ed.tx, c, e.Value, now); err != nil {
+		if out, err = s.secrets.enrol(ctx, ed.tx, c.UUID, e.Value, now); err != nil {
 			if errors.Is(err, ErrNotEnrolled) {
 				err = enrolmentConflict("The connection has as many webhook secrets as it may; delete one first")
 			}
@@ -214,7 +212,7 @@ func (s *Service) Capture(ctx context.Context, in *Inbound, captured *verificati
 			}
 			return ed.record(ctx, &current, actionCapture, ed.before, audit.State{"confirmed": false})
 		}
-		secret, err := s.enrolSecret(ctx, tx, current, captured.Value, now)
+		secret, err := s.secrets.enrol(ctx, tx, current.UUID, captured.Value, now)
 		if err != nil {
 			return err
 		}
@@ -224,26 +222,6 @@ func (s *Service) Capture(ctx context.Context, in *Inbound, captured *verificati
 		_, err = ed.write(ctx, &current, actionCapture, secretChange(secret))
 		return err
 	})
-}
-
-// enrolSecret adds a captured secret to those of the connection. One that is stored already stays as it is.
-func (s *Service) enrolSecret(ctx context.Context, tx *sql.Tx, c Connection, value secretbox.Secret,
-	now time.Time) (WebhookSecret, error) {
-	known, err := s.secrets.open(ctx, tx, c.UUID)
-	if err != nil {
-		return WebhookSecret{}, err
-	}
-	for _, v := range known {
-		if subtle.ConstantTimeCompare([]byte(v.Value.Reveal()), []byte(value.Reveal())) == 1 {
-			return findSecret(ctx, tx, c.UUID, v.ID)
-		}
-	}
-	if len(known) >= MaxSecrets {
-		return WebhookSecret{}, ErrNotEnrolled
-	}
-	out := WebhookSecret{ID: id.New(id.PrefixSecret), Label: "captured from a handshake", Hint: hint(value),
-		CreatedAt: now}
-	return out, s.secrets.insert(ctx, tx, c.UUID, out, value)
 }
 
 func findSecret(ctx context.Context, tx *sql.Tx, connectionUUID, secretID string) (WebhookSecret, error) {

@@ -9,6 +9,7 @@ import (
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/module"
+	"sallyport/internal/platform/role"
 )
 
 // matchInterval is how often the last match of each secret is stored, as far as it is due.
@@ -27,8 +28,9 @@ func (s *Service) Module() module.Module {
 		Sealed:   SealedColumns(),
 		Caches:   []module.Cache{{Name: "connections", Refresh: s.Refresh, Drop: s.inbound.DropAll}},
 		Contents: []module.Content{{Name: "connections", Held: holdsConnections}},
-		Jobs: []jobs.Periodic{{Name: "store-secret-matches", Run: jobs.Every(matchInterval, s.StoreMatches),
-			Last: s.StoreMatches, Failure: "cannot store the last matches of webhook secrets"}},
+		Jobs: []jobs.Periodic{{Name: "store-secret-matches", Part: role.Serving,
+			Run: jobs.Every(matchInterval, s.StoreMatches), Last: s.StoreMatches,
+			Failure: "cannot store the last matches of webhook secrets"}},
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/registry"
 	"sallyport/internal/providers/verification"
 )
 
@@ -65,7 +66,8 @@ func (s *Service) AddSecret(ctx context.Context, actor access.Principal, provide
 		if err != nil {
 			return Connection{}, err
 		}
-		if err := s.checkNewSecret(c, in, known); err != nil {
+		provider, _ := s.providers.Get(c.Provider)
+		if err := checkNewSecret(provider, c, in, known); err != nil {
 			return Connection{}, err
 		}
 		if err := s.secrets.insert(ctx, e.tx, c.UUID, out, in.Value); err != nil {
@@ -113,7 +115,9 @@ func secretChange(v WebhookSecret) audit.State {
 	return audit.State{"webhook_secret_id": v.ID, "webhook_secret_label": v.Label}
 }
 
-func (s *Service) checkNewSecret(c Connection, in NewWebhookSecret, stored []verification.Secret) error {
+// checkNewSecret checks a secret for a connection with those that are stored. The provider may be nil.
+func checkNewSecret(provider *registry.Provider, c Connection, in NewWebhookSecret,
+	stored []verification.Secret) error {
 	var violations apperr.Violations
 	if len(stored) >= MaxSecrets {
 		violations.Add("body", "max_items", fmt.Sprintf("the connection has %d secrets, which is the most; delete one first",
@@ -131,8 +135,7 @@ func (s *Service) checkNewSecret(c Connection, in NewWebhookSecret, stored []ver
 	case !utf8.ValidString(in.Label) || strings.ContainsFunc(in.Label, unicode.IsControl):
 		violations.Add("label", "pattern", "must not hold control characters")
 	}
-	provider, ok := s.providers.Get(c.Provider)
-	if checkSecret(&violations, "secret", in.Value) && ok && provider.Webhooks != nil {
+	if checkSecret(&violations, "secret", in.Value) && provider != nil && provider.Webhooks != nil {
 		found, err := bindProblems(provider.Webhooks,
 			c.Webhook.settings([]verification.Secret{{ID: "the secret", Value: in.Value}}))
 		if err != nil {

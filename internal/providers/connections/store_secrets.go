@@ -2,6 +2,7 @@ package connections
 
 import (
 	"context"
+	"crypto/subtle"
 	"database/sql"
 	"fmt"
 	"time"
@@ -132,4 +133,24 @@ func readSecrets(ctx context.Context, q querier, connectionUUID string) ([]secre
 		return nil, fmt.Errorf("read webhook secrets: %w", err)
 	}
 	return rows, nil
+}
+
+// enrol adds a captured secret to those of the connection. One that is stored already stays as it is.
+func (s secretStore) enrol(ctx context.Context, tx *sql.Tx, connectionUUID string, value secretbox.Secret,
+	now time.Time) (WebhookSecret, error) {
+	known, err := s.open(ctx, tx, connectionUUID)
+	if err != nil {
+		return WebhookSecret{}, err
+	}
+	for _, v := range known {
+		if subtle.ConstantTimeCompare([]byte(v.Value.Reveal()), []byte(value.Reveal())) == 1 {
+			return findSecret(ctx, tx, connectionUUID, v.ID)
+		}
+	}
+	if len(known) >= MaxSecrets {
+		return WebhookSecret{}, ErrNotEnrolled
+	}
+	out := WebhookSecret{ID: id.New(id.PrefixSecret), Label: "captured from a handshake", Hint: hint(value),
+		CreatedAt: now}
+	return out, s.insert(ctx, tx, connectionUUID, out, value)
 }

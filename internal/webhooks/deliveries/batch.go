@@ -63,7 +63,9 @@ func (b *Batch) Commit(ctx context.Context, write func(tx *sql.Tx) error) error 
 		}
 		return write(tx)
 	})
-	b.s.claimer.doubts.Add(claim, err)
+	if !b.s.store.hints.Elsewhere() { // otherwise nothing was leased
+		b.s.claimer.doubts.Add(claim, err)
+	}
 	b.handOver(err == nil, from)
 	return err
 }
@@ -127,7 +129,7 @@ func (b *Batch) handOver(committed bool, leased clock.Moment) {
 	for _, p := range b.plans {
 		stored := committed && p.stored
 		if stored && p.rest != nil {
-			b.s.fanouts.queue.Wake()
+			b.s.fannedOut()
 		}
 		known := content{}
 		if stored {
@@ -138,7 +140,7 @@ func (b *Batch) handOver(committed bool, leased clock.Moment) {
 			case d.Status == Sending && !stored:
 				b.s.claimer.release(d.Environment, d.SubscriptionID)
 			case d.Status == Pending && stored:
-				b.s.claimer.note(d.Environment, d.Due, d.SubscriptionID)
+				b.s.waiting(d.Environment, d.Due, d.SubscriptionID)
 			case d.Status == Sending:
 				b.s.handOver(d, leased, known)
 			}
@@ -163,7 +165,7 @@ func (b *Batch) keep(p *Plan) content {
 	known, event := b.known, *p.event
 	payload := *p.payload
 	known.event, known.payload = &event, &payload
-	if waiting > 0 {
+	if waiting > 0 && !b.s.store.hints.Elsewhere() {
 		b.s.kept.put(known, waiting, b.now)
 	}
 	return known

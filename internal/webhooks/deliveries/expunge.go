@@ -3,6 +3,7 @@ package deliveries
 import (
 	"context"
 	"database/sql"
+	"time"
 
 	"sallyport/internal/identity/audit"
 	"sallyport/internal/platform/access"
@@ -30,7 +31,7 @@ func (s *Service) Expunge(ctx context.Context, p access.Principal, eventUUID str
 	now := s.clock.Now()
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		// Deliveries are locked before their event, in the same order as everywhere.
-		if _, err := s.cancelOpen(ctx, tx, &e); err != nil {
+		if _, err := cancelOpen(ctx, tx, s.store, &e, now); err != nil {
 			return err
 		}
 		changed, err := s.events.Expunge(ctx, tx, &e, now)
@@ -47,7 +48,7 @@ func (s *Service) Expunge(ctx context.Context, p access.Principal, eventUUID str
 	// The rest of many deliveries follows in chunks, also after a call that was interrupted.
 	for n := chunk; err == nil && n == chunk; {
 		err = s.db.Tx(ctx, func(tx *sql.Tx) (err error) {
-			n, err = s.cancelOpen(ctx, tx, &e)
+			n, err = cancelOpen(ctx, tx, s.store, &e, now)
 			return err
 		})
 	}
@@ -55,15 +56,14 @@ func (s *Service) Expunge(ctx context.Context, p access.Principal, eventUUID str
 }
 
 // cancelOpen cancels up to a chunk of the event's open deliveries and returns their number.
-func (s *Service) cancelOpen(ctx context.Context, tx *sql.Tx, e *events.Event) (int, error) {
-	list, err := s.store.openOfEvent(ctx, tx, e)
+func cancelOpen(ctx context.Context, tx *sql.Tx, s *Store, e *events.Event, now time.Time) (int, error) {
+	list, err := s.openOfEvent(ctx, tx, e)
 	if err != nil {
 		return 0, err
 	}
-	now := s.clock.Now()
 	moves := make([]move, len(list))
 	for i, d := range list {
 		moves[i] = move{from: d, to: d.cancelled(now)}
 	}
-	return len(list), s.store.apply(ctx, tx, moves, clock.Millis(now))
+	return len(list), s.apply(ctx, tx, moves, clock.Millis(now))
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/fleet"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/jobs"
 )
@@ -14,6 +15,8 @@ import (
 // followSignal wakes the follower and says which subscriptions have changed.
 type followSignal struct {
 	wake jobs.Wake
+	// relay, where set, passes what has changed on to other nodes, because no follower runs in this process.
+	relay func(subscriptionIDs []string)
 
 	mu    sync.Mutex
 	named map[string]struct{}
@@ -21,12 +24,20 @@ type followSignal struct {
 	any bool
 }
 
-func newFollowSignal() *followSignal {
-	return &followSignal{wake: jobs.NewWake(), named: map[string]struct{}{}}
+func newFollowSignal(hints *fleet.Hints) *followSignal {
+	s := &followSignal{wake: jobs.NewWake(), named: map[string]struct{}{}}
+	if hints.Elsewhere() {
+		s.relay = func(subscriptionIDs []string) { hints.Give(changedHint, subscriptionIDs...) }
+	}
+	return s
 }
 
 // changed reports that deliveries of these subscriptions may have to follow now.
 func (s *followSignal) changed(subscriptionIDs ...string) {
+	if s.relay != nil {
+		s.relay(subscriptionIDs)
+		return
+	}
 	s.mu.Lock()
 	for _, sub := range subscriptionIDs {
 		s.named[sub] = struct{}{}
@@ -37,6 +48,9 @@ func (s *followSignal) changed(subscriptionIDs ...string) {
 
 // anyChanged is changed where it is not known of which.
 func (s *followSignal) anyChanged() {
+	if s.relay != nil {
+		return // workers learn of breakers by themselves, and of the rest by polling
+	}
 	s.mu.Lock()
 	s.any = true
 	s.mu.Unlock()

@@ -2,9 +2,15 @@ package deliveries
 
 import (
 	"context"
+	"time"
 
+	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/module"
+	"sallyport/internal/platform/role"
 )
+
+// measureInterval is how often the queue is measured.
+const measureInterval = 5 * time.Second
 
 // Module returns what deliveries bring to the process, without their operations.
 func (s *Service) Module() module.Module {
@@ -25,6 +31,7 @@ func (s *Service) Module() module.Module {
 		Metrics:    s.metrics.collectors(),
 		Services: []module.Service{{
 			Name:  "delivery-workers",
+			Part:  role.Working,
 			Start: s.start,
 			Drain: func(context.Context) error {
 				s.drain()
@@ -35,7 +42,10 @@ func (s *Service) Module() module.Module {
 				return nil
 			},
 		}, {
-			Name: "delivery-fanouts", Start: s.fanouts.queue.Start, Drain: s.fanouts.queue.Drain, Stop: s.fanouts.queue.Stop,
+			Name: "delivery-fanouts", Part: role.Working, Start: s.fanouts.queue.Start, Drain: s.fanouts.queue.Drain,
+			Stop: s.fanouts.queue.Stop,
 		}},
+		Jobs: []jobs.Periodic{{Name: "measure-deliveries", Run: jobs.Every(measureInterval, s.measure),
+			Failure: "cannot measure the queue"}},
 	}
 }

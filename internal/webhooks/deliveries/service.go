@@ -115,6 +115,10 @@ func New(c Config) *Service {
 		func(env id.Environment, subs []string) { s.Due(env, subs...) })
 	s.recorder = newRecorder(s)
 	s.breakers.storeCounts = s.recorder.storeCounts
+	hearHints(s)
+	if s.store.hints.Elsewhere() {
+		s.dispatcher.stop() // so that no delivery is leased to this process
+	}
 	s.follower = &follower{store: s.store, subs: s.subs, clock: s.clock, log: s.log, claimer: s.claimer,
 		breakers: s.breakers, work: newFollowWork(), slow: newFollowWork()}
 	return s
@@ -146,7 +150,6 @@ func (s *Service) start(ctx context.Context) error {
 	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, s.claimer.wake, s.claimer.claimDue) })
 	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, s.dispatcher.renew, s.leases.keep) })
 	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, s.store.follow.wake, s.follower.run) })
-	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, nil, s.measure) })
 	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, nil, s.recorder.storeCounts) })
 	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, s.breakers.wake, s.breakers.run) })
 	return nil
@@ -193,19 +196,15 @@ func (s *Service) handOver(d Delivery, leased clock.Moment, c content) {
 // Due records that deliveries of subscriptions of the environment are due, after the commit that made them so. Those
 // that no one records are found a little later.
 func (s *Service) Due(env id.Environment, subscriptionIDs ...string) {
-	s.claimer.note(env, s.clock.Now(), subscriptionIDs...)
+	s.waiting(env, s.clock.Now(), subscriptionIDs...)
 }
 
 // measure refreshes the gauges of the queue.
-func (s *Service) measure(ctx context.Context) time.Duration {
-	const interval = 5 * time.Second
+func (s *Service) measure(ctx context.Context) error {
 	now := s.clock.Now()
 	depth, err := s.store.Depth(ctx, now)
 	if err != nil {
-		if ctx.Err() == nil {
-			s.log.ErrorContext(ctx, "cannot measure the queue", slog.String("error", err.Error()))
-		}
-		return interval
+		return err
 	}
 	s.metrics.queueDepth.Set(float64(depth.Due))
 	age := 0.0
@@ -213,5 +212,5 @@ func (s *Service) measure(ctx context.Context) time.Duration {
 		age = now.Sub(depth.Oldest).Seconds()
 	}
 	s.metrics.queueOldest.Set(age)
-	return interval
+	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/fleet"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/subscriptions"
@@ -36,6 +37,8 @@ type Store struct {
 	runs failureRuns
 	// follow wakes the worker that makes deliveries follow their subscriptions.
 	follow *followSignal
+	// hints lead to the workers of other nodes; nil if there are none.
+	hints *fleet.Hints
 }
 
 // StoreConfig holds what a Store is made from.
@@ -46,13 +49,15 @@ type StoreConfig struct {
 	Emitters []Emitter
 	// Logger may be nil.
 	Logger *slog.Logger
+	// Hints lead to the workers if they are on other nodes; nil means that they are not.
+	Hints *fleet.Hints
 }
 
 // NewStore returns a Store.
 func NewStore(c StoreConfig) *Store {
-	s := &Store{db: c.DB, events: c.Events, emitters: c.Emitters, log: c.Logger, follow: newFollowSignal(),
-		breakers: breakerStore{c.DB},
-		moves:    c.DB.NewChunk(leastChunk, chunk), outcomes: c.DB.NewChunk(leastOutcomes, outcomeBatch)}
+	s := &Store{db: c.DB, events: c.Events, emitters: c.Emitters, log: c.Logger, follow: newFollowSignal(c.Hints),
+		hints: c.Hints, breakers: breakerStore{c.DB},
+		moves: c.DB.NewChunk(leastChunk, chunk), outcomes: c.DB.NewChunk(leastOutcomes, outcomeBatch)}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/module"
+	"sallyport/internal/platform/role"
 )
 
 const (
@@ -32,7 +33,7 @@ func (s *Store) Module() module.Module {
 		Jobs: []jobs.Periodic{
 			{Name: "make-partitions", Run: jobs.Every(partitionInterval, ensure),
 				Failure: "cannot make the coming days' partitions; their payloads go to the default one"},
-			{Name: "trim-event-log", Failure: "cannot trim the log of events", Run: jobs.Every(trimInterval,
+			{Name: "trim-event-log", Part: role.Working, Failure: "cannot trim the log of events", Run: jobs.Every(trimInterval,
 				func(ctx context.Context) error { return log.Trim(ctx, s.clock.Now()) })},
 		},
 	}

@@ -3,9 +3,11 @@ package ingest
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"mime"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -180,4 +182,20 @@ func saysJSON(contentType string, body []byte) bool {
 	}
 	trimmed := bytes.TrimLeft(body, " \t\r\n")
 	return len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[')
+}
+
+// readHops returns how many gateways the event has passed: the greatest number if there are several. A value that is
+// not a number counts as too many, because only a loop or a forgery sends it.
+func readHops(h http.Header) int64 {
+	var most int64
+	for _, value := range h.Values("Sallyport-Hops") {
+		for _, field := range strings.Split(value, ",") {
+			n, err := strconv.ParseInt(strings.TrimSpace(field), 10, 16)
+			if err != nil || n < 0 {
+				n = math.MaxInt16
+			}
+			most = max(most, n)
+		}
+	}
+	return most
 }

@@ -10,11 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net/http"
 	"net/netip"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -476,22 +473,6 @@ func describeVerification(r verification.Result) string {
 	b = appendString(append(b, `,"scheme":`...), r.Scheme)
 	b = appendString(append(b, `,"key_id":`...), r.KeyID)
 	return string(append(b, '}'))
-}
-
-// readHops returns how many gateways the event has passed: the greatest number if there are several. A value that is
-// not a number counts as too many, because only a loop or a forgery sends it.
-func readHops(h http.Header) int64 {
-	var most int64
-	for _, value := range h.Values("Sallyport-Hops") {
-		for _, field := range strings.Split(value, ",") {
-			n, err := strconv.ParseInt(strings.TrimSpace(field), 10, 16)
-			if err != nil || n < 0 {
-				n = math.MaxInt16
-			}
-			most = max(most, n)
-		}
-	}
-	return most
 }
 
 func tooLarge() error {

@@ -85,6 +85,21 @@ type world struct {
 
 func newWorld(t *testing.T, store testkit.Store) *world {
 	t.Helper()
+	w := newIdleWorld(t, store)
+	w.commits()
+	return w
+}
+
+// commits starts the group commit, until the test ends.
+func (w *world) commits() {
+	w.t.Helper()
+	require.NoError(w.t, w.startCommits())
+	w.t.Cleanup(w.stopCommits)
+}
+
+// newIdleWorld returns a service that commits nothing yet.
+func newIdleWorld(t *testing.T, store testkit.Store) *world {
+	t.Helper()
 	w := &world{t: t, store: store, index: &index{t: t, matched: map[id.Environment][]subscriptions.Matched{},
 		changed: map[id.Environment]func(){}, generation: map[id.Environment]subscriptions.Generation{},
 		matches: map[id.Environment]int{}, hangs: map[id.Environment]chan struct{}{}},
@@ -97,8 +112,6 @@ func newWorld(t *testing.T, store testkit.Store) *world {
 			Events: events.New(events.Config{DB: store.DB, Deliveries: deliveries.Filter{}})})})
 	w.Service = New(Config{DB: store.DB, Subscriptions: w.index, Deliveries: sent, Clock: clock.System(), Logger: log,
 		Evaluations: filters.NewEvaluations(), Batches: batches, Options: Options{SpoolDir: t.TempDir()}})
-	require.NoError(t, w.startCommits())
-	t.Cleanup(w.stopCommits)
 	return w
 }
 

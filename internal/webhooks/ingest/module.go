@@ -7,6 +7,7 @@ import (
 
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/module"
+	"sallyport/internal/platform/role"
 )
 
 // Module returns what ingest brings to the process, without its operations.
@@ -14,10 +15,12 @@ func (s *Service) Module() module.Module {
 	return module.Module{
 		Name:    "webhooks/ingest",
 		Metrics: []prometheus.Collector{s.requests},
-		Jobs: []jobs.Periodic{{Name: "log-filters-not-evaluated", Run: jobs.Every(noteInterval, s.logNotEvaluated),
+		Jobs: []jobs.Periodic{{Name: "log-filters-not-evaluated", Part: role.Serving,
+			Run:  jobs.Every(noteInterval, s.logNotEvaluated),
 			Last: s.logNotEvaluated, Failure: "cannot log the filters that were not evaluated"}},
 		Services: []module.Service{{
 			Name:  "event-commits",
+			Part:  role.Serving,
 			Start: func(context.Context) error { return s.startCommits() },
 			Stop: func(context.Context) error {
 				s.stopCommits()

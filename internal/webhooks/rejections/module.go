@@ -6,6 +6,7 @@ import (
 
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/module"
+	"sallyport/internal/platform/role"
 )
 
 const (
@@ -21,10 +22,11 @@ func (s *Service) Module() module.Module {
 		Name:   "webhooks/rejections",
 		Tables: []module.Table{{Name: "webhook_rejections", Outlives: "they expire"}},
 		Jobs: []jobs.Periodic{
-			{Name: "store-rejections", Wake: s.wake, Run: jobs.Every(storeInterval, s.Flush), Last: s.Flush,
+			{Name: "store-rejections", Part: role.Serving, Wake: s.wake, Run: jobs.Every(storeInterval, s.Flush), Last: s.Flush,
 				Failure: "cannot store rejected requests", Warn: true},
-			{Name: "expire-rejections", Failure: "cannot delete expired rejections", Run: jobs.Every(expireInterval,
-				func(ctx context.Context) error { return s.Expire(ctx, s.clock.Now()) })},
+			{Name: "expire-rejections", Part: role.Working,
+				Failure: "cannot delete expired rejections", Run: jobs.Every(expireInterval,
+					func(ctx context.Context) error { return s.Expire(ctx, s.clock.Now()) })},
 		},
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/module"
+	"sallyport/internal/platform/role"
 )
 
 const (
@@ -24,11 +25,12 @@ func (s *Service) Module() module.Module {
 		},
 		Metrics: s.metrics.collectors(), ShiftTimes: s.queue.ShiftTimes,
 		Services: []module.Service{
-			{Name: "replay-worker", Start: s.queue.Start, Drain: s.queue.Drain, Stop: s.queue.Stop},
+			{Name: "replay-worker", Part: role.Working, Start: s.queue.Start, Drain: s.queue.Drain, Stop: s.queue.Stop},
 		},
 		Jobs: []jobs.Periodic{
-			{Name: "measure-replays", Run: jobs.Every(measureInterval, s.measure), Failure: "cannot count replays"},
-			{Name: "expire-replays", Failure: "cannot delete old replays", Run: jobs.Every(expireInterval,
+			{Name: "measure-replays", Part: role.Working, Run: jobs.Every(measureInterval, s.measure),
+				Failure: "cannot count replays"},
+			{Name: "expire-replays", Part: role.Working, Failure: "cannot delete old replays", Run: jobs.Every(expireInterval,
 				func(ctx context.Context) error { return s.expire(ctx, s.cfg.Clock.Now()) })},
 		},
 	}

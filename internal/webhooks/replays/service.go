@@ -12,6 +12,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/fleet"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/page"
@@ -35,6 +36,8 @@ type Config struct {
 	Logger        *slog.Logger
 	// Node names this process's data folder: at start the queue recovers the replays of earlier processes of that name.
 	Node string
+	// Hints lead to the workers if they are on other nodes; nil means that they are not.
+	Hints *fleet.Hints
 }
 
 // Service creates, changes and runs replays. It is safe for concurrent use.
@@ -54,7 +57,17 @@ type Service struct {
 func New(cfg Config) *Service {
 	s := &Service{cfg: cfg, metrics: newMetrics(), stepping: make(chan struct{}, 1), limits: defaultPreviewLimits()}
 	s.queue = jobs.New(s.queueConfig())
+	cfg.Hints.On(replayHint, func([]string) { s.queue.Wake() })
 	return s
+}
+
+// replayHint is the topic of the hints that a replay is due.
+const replayHint = "replays"
+
+// due wakes the workers, after the commit of a replay that is due.
+func (s *Service) due() {
+	s.queue.Wake()
+	s.cfg.Hints.Give(replayHint)
 }
 
 // Create stores a replay.
@@ -93,7 +106,7 @@ func (s *Service) Create(ctx context.Context, p access.Principal, o Order) (Repl
 	if err != nil {
 		return Replay{}, err
 	}
-	s.queue.Wake()
+	s.due()
 	return r, nil
 }
 
@@ -219,7 +232,7 @@ func (s *Service) changeStatus(ctx context.Context, p access.Principal, replayID
 	if err != nil {
 		return Replay{}, err
 	}
-	s.queue.Wake()
+	s.due()
 	return r, s.refreshOutcomes(ctx, &r)
 }
 

@@ -3,6 +3,7 @@ package retention
 import (
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/module"
+	"sallyport/internal/platform/role"
 )
 
 // Module returns the parts of the process that retention provides.
@@ -10,7 +11,8 @@ func (w *Worker) Module() module.Module {
 	return module.Module{
 		Name:    "webhooks/retention",
 		Metrics: w.metrics.collectors(),
-		Jobs: []jobs.Periodic{{Name: "remove-expired-events", Run: jobs.Every(interval, w.removeExpired),
+		Jobs: []jobs.Periodic{{Name: "remove-expired-events", Part: role.Working,
+			Run:     jobs.Every(interval, w.removeExpired),
 			Failure: "cannot remove everything that has expired; the next round continues"}},
 	}
 }

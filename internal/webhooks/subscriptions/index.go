@@ -60,6 +60,23 @@ func slotsOf(types eventtypes.Source, patterns []string, s scope) []slot {
 	return slots
 }
 
+// typeOf returns the function Target.TypeOf of a subscription with these slots.
+func typeOf(slots []slot) func(providerConfigKey string, types []string) string {
+	return func(providerConfigKey string, types []string) string {
+		for _, eventType := range types {
+			for _, p := range slots {
+				if key := p.scope.providerConfigKey; key != "" && key != providerConfigKey {
+					continue
+				}
+				if p.pattern.Matches(eventType) {
+					return eventType
+				}
+			}
+		}
+		return types[0]
+	}
+}
+
 // same reports whether the entries match the same events in the same way.
 func (e *entry) same(other *entry) bool {
 	return e.Matched == other.Matched && e.scope == other.scope && slices.EqualFunc(e.slots, other.slots, slot.equal)

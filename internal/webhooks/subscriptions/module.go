@@ -9,6 +9,7 @@ import (
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/module"
+	"sallyport/internal/platform/role"
 )
 
 // forgetInterval is how often replaced signing secrets that no longer sign are removed.
@@ -25,7 +26,8 @@ func (s *Service) Module() module.Module {
 		Sealed:   SealedColumns(),
 		Caches:   []module.Cache{{Name: "subscriptions", Refresh: s.Refresh, Drop: s.Forget}},
 		Contents: []module.Content{{Name: "subscriptions", Held: hasSubscriptions}},
-		Jobs: []jobs.Periodic{{Name: "forget-replaced-secrets", Run: jobs.Every(forgetInterval, s.ForgetSecrets),
+		Jobs: []jobs.Periodic{{Name: "forget-replaced-secrets", Part: role.Working,
+			Run:     jobs.Every(forgetInterval, s.ForgetSecrets),
 			Failure: "cannot remove replaced signing secrets"},
 			{Name: "read-wanted-indexes", Run: jobs.Every(wantedInterval, s.readWanted),
 				Failure: "cannot read the subscriptions that select own events"}},

@@ -168,7 +168,7 @@ func (s *Service) target(r row) (*Target, error) {
 		Retiring: retiring, Headers: sub.Headers, PayloadMode: sub.PayloadMode, Timeout: sub.Timeout,
 		Schedule: make([]time.Duration, len(sub.RetrySchedule)), Enabled: sub.Enabled, Deleted: r.deletedAt != nil,
 	}
-	t.SetPatterns(s.types, sub.EventTypes...)
+	t.TypeOf = typeOf(slotsOf(s.types, sub.EventTypes, scope{}))
 	for i, seconds := range sub.RetrySchedule {
 		t.Schedule[i] = time.Duration(math.Round(seconds * float64(time.Second)))
 	}

@@ -120,6 +120,7 @@ func TestTarget(t *testing.T) {
 		require.Equal(t, 2500*time.Millisecond, target.Timeout)
 		require.Equal(t, subscriptions.Raw, target.PayloadMode)
 		require.Equal(t, "issues.opened", target.TypeOf("github", []string{"push", "issues.opened"}))
+		require.Equal(t, "push", target.TypeOf("github", []string{"push", "fork"}), "without a match it is the first")
 		require.True(t, target.Enabled)
 		require.False(t, target.Deleted)
 

@@ -9,7 +9,6 @@ import (
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
-	"sallyport/internal/providers/eventtypes"
 )
 
 // collection is the name under which changes of subscriptions raise the version that caches watch.
@@ -181,8 +180,10 @@ type Target struct {
 	Retiring    []RetiringKey
 	Headers     []Header
 	PayloadMode PayloadMode
-	// slots are the forms of the patterns.
-	slots []slot
+	// TypeOf returns the type under which the subscription gets an event of a provider configuration with these types: the
+	// first of them that a pattern matches. If none does, because the patterns have changed since or because the event is
+	// sent regardless of them, it is the first.
+	TypeOf func(providerConfigKey string, types []string) string
 	// Timeout limits a whole attempt.
 	Timeout time.Duration
 	// Schedule holds the waits before each retry. Empty means a single attempt.
@@ -191,26 +192,4 @@ type Target struct {
 	Enabled bool
 	// Deleted is true for a deleted subscription, whose deliveries are cancelled.
 	Deleted bool
-}
-
-// SetPatterns sets the patterns of the target, which can be written as the providers of the source write their types.
-func (t *Target) SetPatterns(types eventtypes.Source, patterns ...string) {
-	t.slots = slotsOf(types, patterns, scope{})
-}
-
-// TypeOf returns the type under which the subscription gets an event of a provider configuration with these types: the
-// first of them that a pattern matches. If none does, because the patterns have changed since or because the event is
-// sent regardless of them, it is the first.
-func (t *Target) TypeOf(providerConfigKey string, types []string) string {
-	for _, eventType := range types {
-		for i := range t.slots {
-			if of := t.slots[i].scope.providerConfigKey; of != "" && of != providerConfigKey {
-				continue
-			}
-			if t.slots[i].pattern.Matches(eventType) {
-				return eventType
-			}
-		}
-	}
-	return types[0]
 }

@@ -1,0 +1,42 @@
+package app_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/app"
+	"sallyport/internal/platform/role"
+)
+
+// Each service and job is listed by the nodes that run it, so that one that is added is thought about: one that belongs
+// to workers and runs everywhere sends from nodes that must not, and one that belongs to every node and runs on workers
+// alone stops with them.
+func TestPartsOfTheWork(t *testing.T) {
+	t.Parallel()
+	want := map[role.Part][]string{
+		role.EveryNode: {"event-partitions", "log-outages", "make-partitions", "measure-deliveries", "measure-fanouts",
+			"number-audit-events", "probe-store", "read-wanted-indexes", "register-node"},
+		role.Serving: {"event-commits", "event-stream", "log-filters-not-evaluated", "rate-limits", "store-key-use",
+			"store-rejections", "store-secret-matches"},
+		role.Working: {"delivery-fanouts", "delivery-workers", "expire-idempotency-keys", "expire-key-usage",
+			"expire-mails", "expire-rate-limits", "expire-rejections", "expire-replays", "forget-replaced-secrets",
+			"measure-replays", "remove-expired-events", "replay-worker", "send-password-resets", "trim-event-log"},
+	}
+	got := map[role.Part][]string{}
+	for _, m := range app.Declared() {
+		for _, s := range m.Services {
+			got[s.Part] = append(got[s.Part], s.Name)
+		}
+		for _, j := range m.Jobs {
+			if m.Name != "platform/db" { // those of an engine
+				got[j.Part] = append(got[j.Part], j.Name)
+			}
+		}
+	}
+	for _, names := range got {
+		slices.Sort(names)
+	}
+	require.Equal(t, want, got)
+}
