@@ -16,6 +16,7 @@ const (
 	CodeInternal             Code = "internal_server_error"
 	CodeNotFound             Code = "not_found"
 	CodePayloadTooLarge      Code = "payload_too_large"
+	CodePreconditionFailed   Code = "precondition_failed"
 	CodeUnavailable          Code = "unavailable"
 	CodeUnauthorized         Code = "unauthorized"
 	CodeAmbiguousCredentials Code = "ambiguous_credentials"
@@ -88,6 +89,8 @@ func Codes() []Info {
 		{CodeInternal, http.StatusInternalServerError,
 			"An unexpected error; the log has one line with the same request id."},
 		{CodeNotFound, http.StatusNotFound, "No such resource in this environment."},
+		{CodePreconditionFailed, http.StatusPreconditionFailed,
+			"The resource has another version than the request's `If-Match` names; read it again."},
 		{CodePayloadTooLarge, http.StatusRequestEntityTooLarge, "The body exceeds the limit of the route or connection."},
 		{CodeUnavailable, http.StatusServiceUnavailable,
 			"The database or another dependency does not respond; retry after the time in `Retry-After`."},

@@ -94,6 +94,9 @@ const introduction = "Sallyport receives the webhooks of providers, verifies and
 	"which is " +
 	"one of a fixed set. `details` lists the validation errors that were found.\n\n" +
 	"**Lists.** A list is a JSON array. `Link` and `X-Next-Cursor` of the response lead to the next page.\n\n" +
+	"**Versions.** Everything that a PATCH changes has a version, in `ETag` of the response. Send it as `If-Match` with a " +
+	"change, and the change is refused with 412 `precondition_failed` if someone else has changed the resource since. " +
+	"Without `If-Match`, changes of one resource are made one after the other.\n\n" +
 	"**Times** are RFC 3339 in UTC, with milliseconds."
 
 // API collects operations and serves them.
@@ -241,11 +244,13 @@ func (ad adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 			}
 			handler(humago.NewContext(op, r, w))
 		}
+		out := meta.ifNoneMatch(w, r, c)
+		r = meta.ifMatch(r, c)
 		if key := meta.idempotencyKey(r, c); key != "" {
-			ad.a.serveOnce(w, r, meta, key, serve)
+			ad.a.serveOnce(out, r, meta, key, serve)
 			return
 		}
-		serve(w, r)
+		serve(out, r)
 	})
 }
 

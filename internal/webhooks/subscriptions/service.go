@@ -26,14 +26,14 @@ type Targets interface {
 	CheckTarget(ctx context.Context, raw string) *egress.TargetError
 }
 
-// Connections knows what a subscription can be restricted to.
+// Connections knows what a subscription can be restricted to. It reads from q, which can be a transaction.
 type Connections interface {
 	// ConfigKeyExists reports whether the environment has the provider configuration.
 	ConfigKeyExists(env id.Environment, providerConfigKey string) bool
 	// Exists reports whether the environment has the connection under the provider configuration.
-	Exists(ctx context.Context, env id.Environment, providerConfigKey, connectionID string) (bool, error)
+	Exists(ctx context.Context, q db.Querier, env id.Environment, providerConfigKey, connectionID string) (bool, error)
 	// ExistsUnderAnyKey reports whether the environment has a connection of that id under any provider configuration.
-	ExistsUnderAnyKey(ctx context.Context, env id.Environment, connectionID string) (bool, error)
+	ExistsUnderAnyKey(ctx context.Context, q db.Querier, env id.Environment, connectionID string) (bool, error)
 }
 
 // DeliveryControl applies the changes of a subscription to its deliveries, and knows how they go. Hold and Cancel run
