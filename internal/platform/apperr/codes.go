@@ -96,7 +96,7 @@ func Codes() []Info {
 			"The database or another dependency does not respond; retry after the time in `Retry-After`."},
 		{CodeUnauthorized, http.StatusUnauthorized,
 			"The credential is missing, malformed, unknown, expired or revoked, or it is an API key and only users can call " +
-				"the operation."},
+				"the operation. The message says so if a credential is in the wrong place by its form."},
 		{CodeAmbiguousCredentials, http.StatusBadRequest, "The request carries both an API key and a bearer token."},
 		{CodeAPIKeyExpired, http.StatusUnauthorized, "The API key is genuine but has expired."},
 		{CodeAPIKeyRevoked, http.StatusConflict, "The API key is revoked and cannot be changed."},
