@@ -110,6 +110,9 @@ type API struct {
 	// exchanges and describe are for the document; see describeFields.
 	exchanges []exchange
 	describe  func() error
+	paths paths
+	// ready runs closePaths once.
+	ready func()
 	// guesses holds the look-ups of credentials for addresses over their limit.
 	guesses chan struct{}
 }
@@ -117,8 +120,10 @@ type API struct {
 // New returns an API with the health and documentation routes in place.
 func New(cfg Config) *API {
 	setHumaOnce()
-	a := &API{cfg: cfg, mux: http.NewServeMux(), guesses: make(chan struct{}, maxGuesses),
+	a := &API{cfg: cfg, mux: http.NewServeMux(),
+		paths: paths{mux: http.NewServeMux(), methods: map[string][]string{}}, guesses: make(chan struct{}, maxGuesses),
 		large: turnstile.New(largeResponses, largeEach, largeWait, "Too many large responses are being sent; retry later")}
+	a.ready = sync.OnceFunc(a.closePaths)
 	a.describe = sync.OnceValue(a.describeFields)
 	hc := huma.DefaultConfig("Sallyport", cfg.Version)
 	hc.OpenAPIPath, hc.DocsPath, hc.SchemasPath = "", "", ""
@@ -131,8 +136,8 @@ func New(cfg Config) *API {
 	hc.Info.Description = introduction
 	hc.Servers = []*huma.Server{{URL: Prefix}}
 	a.huma = huma.NewAPI(hc, adapter{a})
-	a.mux.HandleFunc("GET /healthz", a.healthz)
-	a.mux.HandleFunc("GET /readyz", a.readyz)
+	a.handle("GET /healthz", http.HandlerFunc(a.healthz))
+	a.handle("GET /readyz", http.HandlerFunc(a.readyz))
 	a.mountDocs()
 	return a
 }
@@ -151,7 +156,7 @@ var setHumaOnce = sync.OnceFunc(func() { //nolint:gochecknoglobals // Huma offer
 // Handle mounts a plain handler next to the operations, for routes whose bodies others define. The pattern is one of
 // http.ServeMux. The routes are added to the document.
 func (a *API) Handle(pattern string, h http.Handler, routes ...Route) {
-	a.mux.Handle(pattern, h)
+	a.handle(pattern, h)
 	for _, r := range routes {
 		a.huma.OpenAPI().AddOperation(r.operation(a))
 	}
@@ -204,7 +209,7 @@ func (ad adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 	query, body := queryOf(op), bodySchema(op)
 	checks, _ := op.Metadata["rules"].(*rules)
 	registry := ad.a.huma.OpenAPI().Components.Schemas
-	ad.a.mux.HandleFunc(op.Method+" "+Prefix+op.Path, func(w http.ResponseWriter, r *http.Request) {
+	ad.a.handle(op.Method+" "+Prefix+op.Path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{challenge: challenge, rules: checks}
 		r, p, err := ad.a.authorize(withCall(r, c), meta)
 		c.request = r
@@ -231,7 +236,7 @@ func (ad adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 		// Otherwise a shared cache could store responses to requests with API-Key, which it does not recognise as a
 		// credential (RFC 9111 section 3.5).
 		w.Header().Set("Cache-Control", "no-store")
-		c.violations = query.read(r)
+		c.violations = append(meta.addEnvironment(r), query.read(r)...)
 		if op.RequestBody == nil {
 			c.violations = append(c.violations, strayBody(w, r)...)
 		}
@@ -251,7 +256,7 @@ func (ad adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 			return
 		}
 		serve(out, r)
-	})
+	}))
 }
 
 func (ad adapter) ServeHTTP(w http.ResponseWriter, r *http.Request) { ad.a.mux.ServeHTTP(w, r) }

@@ -45,6 +45,9 @@ type Operation struct {
 	Route access.Route
 	// Environment says that the operation works on the data of one environment.
 	Environment bool
+	// EnvironmentQuery says that the query parameter environment_id selects the data of an environment, and that the
+	// header Environment-Id does so as well.
+	EnvironmentQuery bool
 	// Download lists the media types of success where the response is not JSON but a stream of bytes. Such an operation is
 	// added by RegisterStream.
 	Download []string
@@ -102,7 +105,7 @@ func Register[I, O any](a *API, op Operation, handler func(context.Context, *I) 
 	if op.TakesIdempotencyKey() {
 		ho.Parameters = append(ho.Parameters, keyParameter())
 	}
-	ho.Parameters = append(ho.Parameters, op.conditionParameters()...)
+	ho.Parameters = append(append(ho.Parameters, op.conditionParameters()...), op.environmentParameters()...)
 	huma.Register(a.huma, ho, func(ctx context.Context, in *I) (*O, error) {
 		if err := callFrom(ctx).check(ctx, in); err != nil {
 			return nil, err

@@ -122,6 +122,7 @@ func (a *API) dispatch(w *recorder, r *http.Request) {
 		WriteError(w, r, errNoRoute())
 		return
 	}
+	a.ready()
 	h, pattern := a.mux.Handler(r)
 	if pattern == "" || !isClean(r.URL.EscapedPath()) {
 		a.serveUnrouted(w, r, h)
@@ -145,9 +146,7 @@ func (a *API) serveUnrouted(w http.ResponseWriter, r *http.Request, h http.Handl
 	probe := &recorder{ResponseWriter: discard{http.Header{}}}
 	h.ServeHTTP(probe, r)
 	if probe.status == http.StatusMethodNotAllowed {
-		e := apperr.HTTP(http.StatusMethodNotAllowed, "The route does not support this method")
-		e.Allow = probe.Header().Get("Allow")
-		WriteError(w, r, e)
+		a.refuseMethod(w, r)
 		return
 	}
 	WriteError(w, r, errNoRoute())
