@@ -216,7 +216,7 @@ func (p *parts) build() (*process, error) {
 		modules: modules, identity: ids, storing: store,
 		api: httpapi.Config{Logger: p.log, Clock: p.clock, Auth: ids.Principals, Keys: ids.Keys,
 			TrustedProxies: p.cfg.TrustedProxies, Limits: p.limits(limiter), Idempotency: idempotencyStore,
-			LoopbackHostsOnly: p.cfg.Dev, Observe: requests.Observe},
+			LoopbackHostsOnly: p.cfg.Dev, OwnHost: p.cfg.PublicHost(), Observe: requests.Observe},
 	}, nil
 }
 

@@ -53,9 +53,11 @@ type Config struct {
 	Limits Limits
 	// Idempotency stores the responses to requests with an Idempotency-Key.
 	Idempotency *idempotency.Store
-	// LoopbackHostsOnly rejects requests whose Host is not a loopback name. It protects development mode against DNS
-	// rebinding.
+	// LoopbackHostsOnly rejects requests whose Host is neither a loopback name nor OwnHost. It protects development mode
+	// against DNS rebinding.
 	LoopbackHostsOnly bool
+	// OwnHost is the host name of the public URL, without a port.
+	OwnHost string
 	// Ready returns why the service cannot work, or nil. /readyz calls it.
 	Ready func(ctx context.Context) error
 	// Keys, if set, records the use of API keys.

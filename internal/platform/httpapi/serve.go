@@ -113,8 +113,9 @@ func (a *API) dispatch(w *recorder, r *http.Request) {
 		}
 		WriteError(w, r, err)
 	}()
-	if a.cfg.LoopbackHostsOnly && !isLoopbackHost(r.Host) {
-		WriteError(w, r, apperr.HTTP(http.StatusMisdirectedRequest, "Development mode only accepts loopback host names"))
+	if a.cfg.LoopbackHostsOnly && !a.isOwnHost(r.Host) {
+		WriteError(w, r, apperr.HTTP(http.StatusMisdirectedRequest, "Development mode only accepts requests for loopback "+
+			"host names and for the host of public-url; to receive requests through a tunnel, set public-url to its URL"))
 		return
 	}
 	if !strings.HasPrefix(r.URL.Path, "/") {
@@ -207,12 +208,14 @@ func routePath(pattern string) string {
 	return path
 }
 
-func isLoopbackHost(host string) bool {
+// isOwnHost reports whether development mode accepts a Host header: a loopback name, or the host of the public URL, with
+// any port. A page of another site can make its own name resolve to this machine, but not choose the name.
+func (a *API) isOwnHost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if strings.EqualFold(host, "localhost") {
+	if strings.EqualFold(host, "localhost") || a.cfg.OwnHost != "" && strings.EqualFold(host, a.cfg.OwnHost) {
 		return true
 	}
 	ip, err := netip.ParseAddr(host)
