@@ -32,10 +32,11 @@ func TestCredentials(t *testing.T) {
 		bad := map[string]credentials{
 			"nothing": anonymous, "an empty key": byKey(""), "no key": byKey(canary),
 			"a key with a typo": byKey(w.key[:len(w.key)-1] + "~"), "another checksum": byKey(w.key[:len(w.key)-6] + "000000"),
-			"a revoked key": byKey(revoked.Key), "a deleted key": byKey(deleted.Key), "no token": byToken("", w.env), "half a token": byToken(token[:len(token)/2],
-				w.env), "a token without signature": byToken(token[:strings.LastIndex(token, ".")+1], w.env),
-			"another scheme": func(h http.Header) { h.Set("Authorization", "Basic dXNlcjpwYXNzd29yZA==") },
-			"a scheme alone": func(h http.Header) { h.Set("Authorization", "Bearer") },
+			"a revoked key": byKey(revoked.Key), "a deleted key": byKey(deleted.Key),
+			"no token": byToken("", w.env), "half a token": byToken(token[:len(token)/2], w.env),
+			"a token without signature": byToken(token[:strings.LastIndex(token, ".")+1], w.env),
+			"another scheme":            func(h http.Header) { h.Set("Authorization", "Basic dXNlcjpwYXNzd29yZA==") },
+			"a scheme alone":            func(h http.Header) { h.Set("Authorization", "Bearer") },
 		}
 		header := func(name, value string) credentials { return func(h http.Header) { h.Set(name, value) } }
 		elsewhere := map[string][]credentials{

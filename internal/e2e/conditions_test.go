@@ -181,11 +181,13 @@ func TestIfNoneMatch(t *testing.T) {
 func (w *world) concurrentUpdates() map[string]func(n int) object {
 	name := func(n int) object { return object{"name": fmt.Sprintf("Number %d", n)} }
 	return map[string]func(n int) object{
-		"update-team":         name,
-		"update-environment":  func(n int) object { return object{"payload_retention_days": n + 1} },
-		"update-api-key":      name,
-		"update-role":         name,
-		"update-role-binding": func(n int) object { return object{"expires_at": w.clk.Now().Add(time.Duration(n+1) * time.Hour)} },
+		"update-team":        name,
+		"update-environment": func(n int) object { return object{"payload_retention_days": n + 1} },
+		"update-api-key":     name,
+		"update-role":        name,
+		"update-role-binding": func(n int) object {
+			return object{"expires_at": w.clk.Now().Add(time.Duration(n+1) * time.Hour)}
+		},
 		"update-member":       func(n int) object { return object{"disabled": n%2 == 0} },
 		"update-sso-provider": name,
 		"update-connection":   func(n int) object { return object{"metadata": object{fmt.Sprint("n", n): n}} },

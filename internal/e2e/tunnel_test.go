@@ -29,7 +29,8 @@ func TestDevelopmentModeBehindATunnel(t *testing.T) {
 	t.Parallel()
 	const host = "abc.trycloudflare.com"
 	each(t, func(w *world) {
-		for _, name := range []string{host, "ABC.trycloudflare.com", host + ":443", "localhost", "127.0.0.1:1", "[::1]:8080"} {
+		for _, name := range []string{host, "ABC.trycloudflare.com", host + ":443", "localhost", "127.0.0.1:1",
+			"[::1]:8080"} {
 			w.atHost(name, http.MethodGet, "/readyz", anonymous).want(w, http.StatusOK)
 			w.atHost(name, http.MethodGet, prefix+"/connections", w.dev()).want(w, http.StatusOK)
 		}

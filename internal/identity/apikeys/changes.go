@@ -264,7 +264,8 @@ func (s *Service) RotateKey(ctx context.Context, actor access.Principal, keyID s
 	return k, secretbox.Secret(text.String()), nil
 }
 
-// DeleteKey removes a key of the actor's team with its grants, or returns not_found or precondition_failed. Its trail stays.
+// DeleteKey removes a key of the actor's team with its grants, or returns not_found or precondition_failed. Its trail
+// stays.
 func (s *Service) DeleteKey(ctx context.Context, actor access.Principal, keyID string) error {
 	team, err := s.teamOfKey(ctx, actor, keyID)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package etag makes changes of a resource conditional on its version: entity tags, and the request headers If-Match and
-// If-None-Match (RFC 9110 sections 8.8.3 and 13.1). The HTTP layer parses If-Match into the context of a request, and the
-// service that makes the change compares it with the stored version in the transaction of the change, where no other
-// change can come between.
+// Package etag makes changes of a resource conditional on its version: entity tags, and the request headers If-Match
+// and If-None-Match (RFC 9110 sections 8.8.3 and 13.1). The HTTP layer parses If-Match into the context of a request,
+// and the service that makes the change compares it with the stored version in the transaction of the change, where no
+// other change can come between.
 package etag
 
 import (
@@ -110,8 +110,8 @@ func WithIfMatch(ctx context.Context, c Condition) context.Context {
 	return context.WithValue(ctx, conditionKey{}, c)
 }
 
-// Check returns precondition_failed if the request has an If-Match that the stored version does not meet. A change calls
-// it as soon as the resource is locked, before anything that depends on its state.
+// Check returns precondition_failed if the request has an If-Match that the stored version does not meet. A change
+// calls it as soon as the resource is locked, before anything that depends on its state.
 func Check(ctx context.Context, stored Tag) error {
 	c, conditional := ctx.Value(conditionKey{}).(Condition)
 	if !conditional || c.Matches(stored) {

@@ -96,8 +96,8 @@ const introduction = "Sallyport receives the webhooks of providers, verifies and
 	"which is " +
 	"one of a fixed set. `details` lists the validation errors that were found.\n\n" +
 	"**Lists.** A list is a JSON array. `Link` and `X-Next-Cursor` of the response lead to the next page.\n\n" +
-	"**Versions.** Everything that a PATCH changes has a version, in `ETag` of the response. Send it as `If-Match` with a " +
-	"change, and the change is refused with 412 `precondition_failed` if someone else has changed the resource since. " +
+	"**Versions.** Everything that a PATCH changes has a version, in `ETag` of the response. Send it as `If-Match` with " +
+	"a change, and the change is refused with 412 `precondition_failed` if someone else has changed the resource since. " +
 	"Without `If-Match`, changes of one resource are made one after the other.\n\n" +
 	"**Times** are RFC 3339 in UTC, with milliseconds."
 
@@ -112,7 +112,7 @@ type API struct {
 	// exchanges and describe are for the document; see describeFields.
 	exchanges []exchange
 	describe  func() error
-	paths paths
+	paths     paths
 	// ready runs closePaths once.
 	ready func()
 	// guesses holds the look-ups of credentials for addresses over their limit.

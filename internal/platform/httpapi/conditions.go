@@ -32,7 +32,8 @@ func Version(t etag.Tag) Versioned { return Versioned{ETag: string(t)} }
 
 func (v Versioned) tag() etag.Tag { return etag.Tag(v.ETag) }
 
-// Unchanged completes a PATCH that changes nothing, from the output or error of the GET: If-Match applies to it as well.
+// Unchanged completes a PATCH that changes nothing, from the output or error of the GET: If-Match applies to it as
+// well.
 func Unchanged[O interface{ tag() etag.Tag }](ctx context.Context, out O, err error) (O, error) {
 	if err == nil {
 		err = etag.Check(ctx, out.tag())

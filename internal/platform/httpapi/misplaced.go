@@ -49,8 +49,8 @@ func (c credentials) misplaced(op Operation) string {
 // isKey reports whether a text has the beginning of API keys, which no token has.
 func isKey(text string) bool { return strings.HasPrefix(text, access.APIKeyScheme) }
 
-// isToken reports whether a text has the form of a JSON Web Token in compact serialisation (RFC 7515 section 3.1): three
-// parts, of which the first is the base64url of a JSON object.
+// isToken reports whether a text has the form of a JSON Web Token in compact serialisation (RFC 7515 section 3.1):
+// three parts, of which the first is the base64url of a JSON object.
 func isToken(text string) bool {
 	return strings.HasPrefix(text, "eyJ") && strings.Count(text, ".") == 2
 }

@@ -41,7 +41,8 @@ func (p *paths) add(pattern string) {
 	slices.Sort(p.methods[path])
 }
 
-// allowed returns the methods of the path that a request is for, as in the header Allow; empty if there is no such path.
+// allowed returns the methods of the path that a request is for, as in the header Allow; empty if there is no such
+// path.
 func (p *paths) allowed(r *http.Request) string {
 	h, _ := p.mux.Handler(r)
 	path, _ := h.(pathHandler)

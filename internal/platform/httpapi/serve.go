@@ -208,8 +208,8 @@ func routePath(pattern string) string {
 	return path
 }
 
-// isOwnHost reports whether development mode accepts a Host header: a loopback name, or the host of the public URL, with
-// any port. A page of another site can make its own name resolve to this machine, but not choose the name.
+// isOwnHost reports whether development mode accepts a Host header: a loopback name, or the host of the public URL,
+// with any port. A page of another site can make its own name resolve to this machine, but not choose the name.
 func (a *API) isOwnHost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h

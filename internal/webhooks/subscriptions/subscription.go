@@ -112,7 +112,7 @@ type Subscription struct {
 
 // Version identifies what the subscription's changes have left. Every change makes UpdatedAt later; health and the ends
 // of replaced secrets are no changes.
-func (s *Subscription) Version() etag.Tag { return etag.Of(s.ID, clock.Millis(s.UpdatedAt)) }
+func (sub *Subscription) Version() etag.Tag { return etag.Of(sub.ID, clock.Millis(sub.UpdatedAt)) }
 
 // HealthState says how the deliveries of a subscription go.
 type HealthState string

@@ -132,7 +132,8 @@ func (directory) Exists(_ context.Context, _ db.Querier, _ id.Environment, key, 
 	return exists && key == "github", err
 }
 
-func (directory) ExistsUnderAnyKey(_ context.Context, _ db.Querier, _ id.Environment, connectionID string) (bool, error) {
+func (directory) ExistsUnderAnyKey(_ context.Context, _ db.Querier, _ id.Environment,
+	connectionID string) (bool, error) {
 	return lookUp(connectionID)
 }
 

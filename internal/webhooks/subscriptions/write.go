@@ -123,7 +123,8 @@ type update struct {
 	now     time.Time
 }
 
-// prepare returns what the change does to a locked subscription. v holds the violations that the change shows by itself.
+// prepare returns what the change does to a locked subscription. v holds the violations that the change shows by
+// itself.
 func (s *Service) prepare(ctx context.Context, tx *sql.Tx, p access.Principal, stored row, ch *Change,
 	v *apperr.Violations) (update, error) {
 	before, err := s.open(stored)

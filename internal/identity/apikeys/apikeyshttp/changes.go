@@ -102,8 +102,8 @@ func (h *handlers) rotate(ctx context.Context, in *rotateInput) (*rotateOutput, 
 	if err != nil {
 		return nil, err
 	}
-	return &rotateOutput{Versioned: httpapi.Version(k.Version()), CacheControl: "no-store", Body: APIKeyCreated{APIKey: viewKey(k, httpapi.RequestTime(ctx)),
-		Key: secret.Reveal()}}, nil
+	return &rotateOutput{Versioned: httpapi.Version(k.Version()), CacheControl: "no-store",
+		Body: APIKeyCreated{APIKey: viewKey(k, httpapi.RequestTime(ctx)), Key: secret.Reveal()}}, nil
 }
 
 func (h *handlers) disable(ctx context.Context, in *keyInput) (*keyOutput, error) {

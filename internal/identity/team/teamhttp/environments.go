@@ -131,8 +131,9 @@ func (h *handlers) createEnvironment(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	return &createEnvironmentOutput{Versioned: httpapi.Version(e.Version()), Location: httpapi.Prefix + environmentsPath + "/" + string(e.ID),
-		Body: wire.ViewEnvironment(e)}, nil
+	return &createEnvironmentOutput{Versioned: httpapi.Version(e.Version()),
+		Location: httpapi.Prefix + environmentsPath + "/" + string(e.ID),
+		Body:     wire.ViewEnvironment(e)}, nil
 }
 
 func (h *handlers) listEnvironments(ctx context.Context, _ *listEnvironmentsInput,

@@ -85,7 +85,8 @@ func (directory) Exists(_ context.Context, _ db.Querier, _ id.Environment, key, 
 	return key == "github" && connectionID == "acme", nil
 }
 
-func (directory) ExistsUnderAnyKey(_ context.Context, _ db.Querier, _ id.Environment, connectionID string) (bool, error) {
+func (directory) ExistsUnderAnyKey(_ context.Context, _ db.Querier, _ id.Environment,
+	connectionID string) (bool, error) {
 	return connectionID == "acme", nil
 }
 
