@@ -131,11 +131,11 @@ func (a *App) build(ctx context.Context, version string) error {
 		metrics.MustRegister(m.Metrics...)
 	}
 	a.public = httpserver.New(httpserver.Config{Name: "public", Setting: "listen", Address: a.cfg.Listen, Handler: public,
-		CertFile: a.cfg.TLSCert, KeyFile: a.cfg.TLSKey, Logger: a.log})
+		CertFile: a.cfg.TLSCert, KeyFile: a.cfg.TLSKey, Logger: a.log, ErrorBody: httpapi.ErrorBody})
 	a.admin = httpserver.New(httpserver.Config{Name: "admin", Setting: "admin-listen", Address: a.cfg.AdminListen,
 		Handler: obs.AdminHandler(metrics, p.api.Ready, p.fleet.Warnings),
 		// A profile or a trace is written for as long as its caller asked.
-		WriteTimeout: 10 * time.Minute, Logger: a.log})
+		WriteTimeout: 10 * time.Minute, Logger: a.log, ErrorBody: httpapi.ErrorBody})
 	a.modules = append(p.modules, a.serverModule(p.identity))
 	a.runner = module.NewRunner(module.Config{Clock: a.clock, Logger: a.log, StopTimeout: a.cfg.ShutdownTimeout,
 		Role: a.cfg.Role})

@@ -226,7 +226,7 @@ func (p *parts) build() (*process, error) {
 		modules: modules, identity: ids, storing: store, fleet: others,
 		api: httpapi.Config{Logger: p.log, Clock: p.clock, Auth: ids.Principals, Keys: ids.Keys,
 			TrustedProxies: p.cfg.TrustedProxies, Limits: p.limits(limiter), Idempotency: idempotencyStore,
-			LoopbackHostsOnly: p.cfg.Dev, Observe: requests.Observe},
+			LoopbackHostsOnly: p.cfg.Dev, OwnHost: p.cfg.PublicHost(), Observe: requests.Observe},
 	}, nil
 }
 

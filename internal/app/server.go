@@ -87,6 +87,7 @@ func (a *App) serverModule(ids *identity.Services) module.Module {
 				Token: a.cfg.ReadSetupToken, Logger: a.log})
 		}},
 		{Name: "requests", Start: func(ctx context.Context) error {
+			a.warnOfAddress(ctx)
 			a.ready.Store(true)
 			a.public.Serve(ctx)
 			a.admin.Serve(ctx)
@@ -95,10 +96,24 @@ func (a *App) serverModule(ids *identity.Services) module.Module {
 	}}
 }
 
-// clientURL is the URL at which clients reach the server: the public URL, or the listener's if that took any free port.
+// clientURL is the URL at which people and commands reach the server: the public URL, or the listener's in development
+// mode, where they are on the same machine, and if it took any free port.
 func (a *App) clientURL() string {
-	if strings.HasSuffix(a.cfg.PublicURL, ":0") {
-		return "http://" + a.Addr()
+	base := a.cfg.PublicURL
+	if a.cfg.Dev && a.cfg.TLSCert == "" { // a certificate is for the public name
+		base = a.cfg.ListenURL()
 	}
-	return a.cfg.PublicURL
+	if scheme, _, _ := strings.Cut(base, "://"); strings.HasSuffix(base, ":0") {
+		return scheme + "://" + a.Addr()
+	}
+	return base
+}
+
+// warnOfAddress logs that webhook URLs and links lead to this machine only although others may use the server.
+func (a *App) warnOfAddress(ctx context.Context) {
+	if a.cfg.GuessesPublicURL() {
+		a.log.WarnContext(ctx, "the listener takes requests at all addresses and public-url is not set: webhook URLs and "+
+			"links contain an address that only this machine reaches; set public-url to the URL that providers and users use",
+			slog.String("listen", a.cfg.Listen), slog.String("public_url", a.cfg.PublicURL))
+	}
 }

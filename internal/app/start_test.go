@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,4 +82,35 @@ func drop(t *testing.T, dataDir, table string) {
 	_, err = d.Write().ExecContext(t.Context(), "PRAGMA foreign_keys = OFF; DROP TABLE "+table)
 	require.NoError(t, err)
 	require.NoError(t, d.Close())
+}
+
+// A server that others can reach although webhook URLs and links lead to its own machine says so when it starts, in
+// words. It does not where the default is right, or was chosen.
+func TestWarningOfAGuessedURL(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		listen, publicURL string
+		warns             bool
+	}{
+		"all addresses":                {":0", "http://localhost:0", true},
+		"all IPv4 addresses":           {"0.0.0.0:0", "http://localhost:0", true},
+		"all IPv6 addresses":           {"[::]:0", "http://localhost:0", true},
+		"all addresses, and a URL":     {"0.0.0.0:0", "https://hooks.example.test", false},
+		"the loopback interface alone": {"127.0.0.1:0", "http://127.0.0.1:0", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := config.Default()
+			cfg.Data, cfg.Listen, cfg.PublicURL = t.TempDir(), c.listen, c.publicURL
+			cfg.KeysetFile = filepath.Join(cfg.Data, "keyset.json")
+			var log bytes.Buffer
+			a, err := app.New(t.Context(), app.Options{Config: cfg, Version: "test",
+				Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+				Clock:  clock.NewManual(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))})
+			require.NoError(t, err)
+			require.NoError(t, a.Start(t.Context()))
+			require.NoError(t, a.Stop(t.Context()))
+			require.Equal(t, c.warns, strings.Contains(log.String(), "public-url is not set"), log.String())
+		})
+	}
 }

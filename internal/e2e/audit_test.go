@@ -142,6 +142,38 @@ func TestAuditTrail(t *testing.T) {
 	})
 }
 
+// The header Environment-Id selects a trail as the parameter does, also on further pages, and must not contradict it.
+// With neither, the trail is that of the team.
+func TestTrailOfTheHeader(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		w.connect(w.user(w.env), object{"provider": "github", "connection_id": "acme", "webhook_secret": githubSecret})
+		w.call(w.user(w.env), http.MethodDelete, "/connections/github/acme", nil).want(w, http.StatusNoContent)
+		own := "environment_id=" + w.env
+		n := len(w.trail(own, w.trailLength(own)))
+		for _, path := range []string{"/admin/audit-events?limit=250", "/admin/audit-events/export?format=jsonl"} {
+			get := func(c credentials, query string) response { return w.call(c, http.MethodGet, path+query, nil) }
+			want := get(w.user(""), "&"+own).want(w, http.StatusOK)
+			require.Equal(w.t, string(want.body), string(get(w.user(w.env), "").want(w, http.StatusOK).body))
+			require.Equal(w.t, string(want.body), string(get(w.user(w.env), "&"+own).want(w, http.StatusOK).body))
+			require.NotEqual(w.t, string(want.body), string(get(w.user(""), "").want(w, http.StatusOK).body))
+			other := w.environment("production")
+			require.Equal(w.t, []string{"query.environment_id equal"}, get(w.user(other), "&"+own).violations(w))
+			twice := ifHeader(w.user(""), "Environment-Id", w.env, w.env)
+			require.Equal(w.t, []string{"header.Environment-Id single"}, get(twice, "").violations(w))
+			get(w.user("env_nothing"), "").refused(w, http.StatusNotFound, apperr.CodeNotFound)
+		}
+		found := 0
+		for next := "/admin/audit-events?limit=1"; next != ""; found++ {
+			a := w.call(w.user(w.env), http.MethodGet, next, nil).want(w, http.StatusOK)
+			if next = ""; a.header.Get("X-Next-Cursor") != "" {
+				next = "/admin/audit-events?limit=1&cursor=" + a.header.Get("X-Next-Cursor")
+			}
+		}
+		require.Equal(w.t, n, found)
+	})
+}
+
 // Every operation that changes something leaves an event of its request: a new object without a before, a deleted one
 // without an after, a changed one with both and with the fields that differ. The before of an event equals the after of
 // the one before it.

@@ -18,8 +18,8 @@ import (
 type refusals map[string]bool
 
 // Without the right credential nothing is done, written or revealed: not why a credential fails, and not whether the
-// body would have been right. That an operation needs a user is documented, so that its response to a key says it, but
-// not whether the key is valid.
+// body would have been right. That an operation needs a user is documented, so that its response to a key says it. A
+// response also says where a credential belongs that is in the wrong place by its form, but never whether it is valid.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	eachPopulated(t, func(w *world, f fixtures) {
@@ -32,11 +32,19 @@ func TestCredentials(t *testing.T) {
 		bad := map[string]credentials{
 			"nothing": anonymous, "an empty key": byKey(""), "no key": byKey(canary),
 			"a key with a typo": byKey(w.key[:len(w.key)-1] + "~"), "another checksum": byKey(w.key[:len(w.key)-6] + "000000"),
-			"a revoked key": byKey(revoked.Key), "a deleted key": byKey(deleted.Key), "a key as a token": byToken(w.key, w.env),
-			"a token as a key": byKey(token), "no token": byToken("", w.env), "half a token": byToken(token[:len(token)/2],
-				w.env), "a token without signature": byToken(token[:strings.LastIndex(token, ".")+1], w.env),
-			"another scheme": func(h http.Header) { h.Set("Authorization", "Basic "+token) },
-			"a scheme alone": func(h http.Header) { h.Set("Authorization", "Bearer") },
+			"a revoked key": byKey(revoked.Key), "a deleted key": byKey(deleted.Key),
+			"no token": byToken("", w.env), "half a token": byToken(token[:len(token)/2], w.env),
+			"a token without signature": byToken(token[:strings.LastIndex(token, ".")+1], w.env),
+			"another scheme":            func(h http.Header) { h.Set("Authorization", "Basic dXNlcjpwYXNzd29yZA==") },
+			"a scheme alone":            func(h http.Header) { h.Set("Authorization", "Bearer") },
+		}
+		header := func(name, value string) credentials { return func(h http.Header) { h.Set(name, value) } }
+		elsewhere := map[string][]credentials{
+			"Send API keys in the API-Key header": {byToken(w.key, w.env), byToken(revoked.Key, w.env),
+				byToken("spk_nothing", ""), header("Authorization", w.key), header("Authorization", "ApiKey "+w.key),
+				header("X-API-Key", w.key), header("X-API-Key", canary)},
+			"Send access tokens in the Authorization header, after the word Bearer": {byKey(token), byKey(token + "x"),
+				header("Authorization", token), header("Authorization", "Token "+token)},
 		}
 		ambiguous := map[string]credentials{
 			"both":       func(h http.Header) { w.dev()(h); w.user(w.env)(h) },
@@ -59,6 +67,16 @@ func TestCredentials(t *testing.T) {
 						w.callSample(c, s, raw("{")).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
 					}
 				}
+				for hint, list := range elsewhere {
+					for _, c := range list {
+						text := w.callSample(c, s).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized).Error.Message
+						if s.op.Route == "" && strings.HasPrefix(hint, "Send API keys") {
+							needUser[text] = true
+						} else {
+							require.Equal(w.t, hint, text)
+						}
+					}
+				}
 				for _, c := range ambiguous {
 					w.callSample(c, s).refused(w, http.StatusBadRequest, apperr.CodeAmbiguousCredentials)
 				}
@@ -68,6 +86,8 @@ func TestCredentials(t *testing.T) {
 				}
 			}
 		})
+		stray := func(h http.Header) { w.dev()(h); h.Set("X-API-Key", canary) }
+		w.call(stray, http.MethodGet, "/connections", nil).want(w, http.StatusOK) // X-API-Key never counts
 		require.Len(w.t, texts, 1, "one text for every reason")
 		require.Len(w.t, needUser, 1, "one text for every key, valid or not")
 		for _, secret := range []string{w.key, revoked.Key, deleted.Key, token, canary} {

@@ -40,6 +40,7 @@ func guides() []guide {
 	return []guide{
 		{"add-a-provider", []string{"curl", "openssl"}},
 		{"first-production-start", []string{"curl", "openssl", "python3"}},
+		{"github-to-your-laptop", []string{"curl", "openssl"}},
 		{"keys-and-grants", []string{"curl", "openssl", "python3"}},
 		{"operate", []string{"curl", "openssl"}},
 		{"receive-your-first-webhook", []string{"curl", "openssl", "python3"}},

@@ -73,6 +73,10 @@ func (d *doctor) publicURL(ctx context.Context) Check {
 	if err != nil {
 		return fail("it is no URL", "Correct --public-url.")
 	}
+	if d.cfg.GuessesPublicURL() {
+		return warn("it is not set, and the listener takes requests at all addresses: webhook URLs and links contain "+
+			d.cfg.PublicURL+", which only this machine reaches", "Set --public-url to the URL that providers and users use.")
+	}
 	client := egress.New(egress.Policy{AllowCIDRs: d.cfg.EgressAllow, AllowLoopback: loopbackHost(u.Hostname()),
 		AllowHTTP: true}, egress.Options{Clock: d.clock})
 	defer client.Close()

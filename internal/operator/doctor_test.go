@@ -218,4 +218,9 @@ func TestDoctorPublicURL(t *testing.T) {
 		require.NotEmpty(t, c.Hint)
 	}
 	require.Contains(t, ask("http://10.0.0.5").Message, "private")
+	guessed := diagnose(t, func(d *doctor) Check { return d.publicURL(t.Context()) }, func(c *config.Config) {
+		c.Listen, c.PublicURL = "0.0.0.0:8080", "http://localhost:8080"
+	})
+	require.Equal(t, CheckWarn, guessed.Status)
+	require.Contains(t, guessed.Message, "only this machine")
 }

@@ -14,6 +14,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/etag"
 	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
@@ -79,6 +80,9 @@ type Key struct {
 	// grantsVersion increases with every change of the key or its grants.
 	grantsVersion int64
 }
+
+// Version identifies what the key's changes have left, with its grants. Using the key does not change it.
+func (k Key) Version() etag.Tag { return etag.Of(k.ID, k.grantsVersion) }
 
 // KeyUse is one use of a key.
 type KeyUse struct {

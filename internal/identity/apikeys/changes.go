@@ -13,6 +13,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/etag"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/ratelimit"
 	"sallyport/internal/platform/secretbox"
@@ -57,7 +58,7 @@ type keyChange func(tx *sql.Tx, actor access.Principal, k Key, now time.Time) (n
 	details audit.State, err error)
 
 // changeKey runs a change on a key of the actor's team that is locked meanwhile, and returns the key as it is then. It
-// returns not_found.
+// returns not_found and precondition_failed.
 func (s *Service) changeKey(ctx context.Context, actor access.Principal, keyID, verb string,
 	change keyChange) (Key, error) {
 	team, err := s.teamOfKey(ctx, actor, keyID)
@@ -77,6 +78,9 @@ func (s *Service) changeKey(ctx context.Context, actor access.Principal, keyID, 
 			return err
 		}
 		if err := requireKeyAccess(actor, before.Environment, access.APIKeysWrite); err != nil {
+			return err
+		}
+		if err := etag.Check(ctx, before.Version()); err != nil {
 			return err
 		}
 		next, changed, details, err := change(tx, actor, before, now)
@@ -260,7 +264,8 @@ func (s *Service) RotateKey(ctx context.Context, actor access.Principal, keyID s
 	return k, secretbox.Secret(text.String()), nil
 }
 
-// DeleteKey removes a key of the actor's team with its grants, or returns not_found. Its trail stays.
+// DeleteKey removes a key of the actor's team with its grants, or returns not_found or precondition_failed. Its trail
+// stays.
 func (s *Service) DeleteKey(ctx context.Context, actor access.Principal, keyID string) error {
 	team, err := s.teamOfKey(ctx, actor, keyID)
 	if err != nil {
@@ -277,6 +282,9 @@ func (s *Service) DeleteKey(ctx context.Context, actor access.Principal, keyID s
 			return err
 		}
 		if err := requireKeyAccess(actor, k.Environment, access.APIKeysWrite); err != nil {
+			return err
+		}
+		if err := etag.Check(ctx, k.Version()); err != nil {
 			return err
 		}
 		if err := deleteKey(ctx, tx, team, keyID); err != nil {

@@ -11,11 +11,12 @@ import (
 
 	"sallyport/internal/identity/installation"
 	"sallyport/internal/identity/team"
+	"sallyport/internal/platform/access"
 )
 
 // The form of an API key: spk_{live|test}_{lookup}_{secret}_{checksum}, every part of fixed length and in base62.
 const (
-	keyScheme      = "spk_"
+	keyScheme      = access.APIKeyScheme
 	modeLength     = 4 // live, test
 	lookupLength   = 10
 	secretBytes    = 32

@@ -7,6 +7,7 @@ import (
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/etag"
 	"sallyport/internal/platform/id"
 )
 
@@ -28,6 +29,11 @@ type Binding struct {
 	ManagedBy string
 	// permissions are those of the role.
 	permissions []access.Permission
+}
+
+// Version identifies what the binding shows.
+func (b Binding) Version() etag.Tag {
+	return etag.Of(b.ID, b.RoleName, b.ExpiresMillis, b.ManagedBy)
 }
 
 // permissionsInScope returns what the role permits where it holds.

@@ -14,6 +14,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/etag"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 )
@@ -191,8 +192,8 @@ func BindingExpiryViolations(expiresMillis int64, now time.Time) []apperr.Detail
 }
 
 // UpdateBinding changes when a binding of the actor's team ends, nil for never, and returns it. Making it last longer
-// is giving the role again, with the errors that has. It returns not_found, last_owner, role_binding_managed for what
-// an identity provider gave, and forbidden where the actor may not decide about owners.
+// is giving the role again, with the errors that has. It returns not_found, precondition_failed, last_owner,
+// role_binding_managed for what an identity provider gave, and forbidden where the actor may not decide about owners.
 func (s *Service) UpdateBinding(ctx context.Context, actor access.Principal, bindingID string,
 	expiresMillis *int64) (Binding, error) {
 	var b Binding
@@ -253,16 +254,21 @@ func (s *Service) DeleteBinding(ctx context.Context, actor access.Principal, bin
 	})
 }
 
-// changeable returns a binding that the actor may change or remove.
+// changeable returns a binding that the actor may change or remove, in the version that the request is for.
 func (s *Service) changeable(ctx context.Context, tx *sql.Tx, c Change, bindingID string) (Binding, error) {
 	if err := c.Require(access.RolesWrite); err != nil {
 		return Binding{}, err
 	}
 	b, err := s.requireBinding(ctx, tx, c.Team, bindingID)
-	if err != nil || b.Role != access.Owner {
+	if err != nil {
 		return b, err
 	}
-	return b, c.Require(access.OwnersWrite)
+	if b.Role == access.Owner {
+		if err := c.Require(access.OwnersWrite); err != nil {
+			return b, err
+		}
+	}
+	return b, etag.Check(ctx, b.Version())
 }
 
 // afterBindingEnded is called after a binding was made to end: the previous release must not go on allowing what its

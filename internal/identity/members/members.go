@@ -10,6 +10,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/etag"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 )
@@ -21,6 +22,15 @@ type Member struct {
 	// JoinedMillis and DisabledMillis are in Unix milliseconds; the latter is nil for a member who is not disabled.
 	JoinedMillis   int64
 	DisabledMillis *int64
+}
+
+// Version identifies what the member shows: their address, whether they are disabled, and their roles.
+func (m Member) Version() etag.Tag {
+	roles := make([]etag.Tag, len(m.Bindings))
+	for i, b := range m.Bindings {
+		roles[i] = b.Version()
+	}
+	return etag.Of(m.User.Email, m.DisabledMillis, roles)
 }
 
 // MemberFilter selects members. Values of one field are alternatives; fields restrict together. Empty fields do not
@@ -66,7 +76,8 @@ func (s *Service) requireMember(ctx context.Context, q db.Querier, team id.Team,
 
 // SetMemberDisabled disables or enables a member of the actor's team and returns them. Disabling ends their sessions
 // immediately and keeps their roles. Enabling gives the roles again, with the errors of that. SetMemberDisabled returns
-// not_found, last_owner, privilege_escalation, and forbidden if the actor may not decide about owners.
+// not_found, precondition_failed, last_owner, privilege_escalation, and forbidden if the actor may not decide about
+// owners.
 func (s *Service) SetMemberDisabled(ctx context.Context, actor access.Principal, user string,
 	disabled bool) (Member, error) {
 	var m Member
@@ -124,20 +135,27 @@ func (s *Service) RemoveMember(ctx context.Context, actor access.Principal, user
 	})
 }
 
-// removable returns a member whom the actor may disable and remove.
+// removable returns a member whom the actor may disable and remove, in the version that the request is for.
 func (s *Service) removable(ctx context.Context, tx *sql.Tx, c Change, user string) (Member, error) {
 	if err := c.Require(access.MembersWrite); err != nil {
 		return Member{}, err
+	}
+	// A sign-in through an identity provider gives roles without the lock of changes of rights.
+	if id.Is(id.PrefixUser, user) {
+		if err := LockUser(ctx, tx, user); err != nil {
+			return Member{}, err
+		}
 	}
 	m, err := s.requireMember(ctx, tx, c.Team, user)
 	if err != nil {
 		return Member{}, err
 	}
-	// A sign-in through an identity provider gives roles without the lock of changes of rights.
-	if err := LockUser(ctx, tx, user); err != nil || !m.owns() {
-		return m, err
+	if m.owns() {
+		if err := c.Require(access.OwnersWrite); err != nil {
+			return Member{}, err
+		}
 	}
-	return m, c.Require(access.OwnersWrite)
+	return m, etag.Check(ctx, m.Version())
 }
 
 // givesAgain returns privilege_escalation unless the actor may give all that the member's roles bring, for as long as

@@ -16,6 +16,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/etag"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 )
@@ -38,6 +39,11 @@ type Role struct {
 	Permissions []access.Permission
 	// Times are in Unix milliseconds, and nil for system roles.
 	CreatedMillis, UpdatedMillis *int64
+}
+
+// Version identifies what the role shows.
+func (r Role) Version() etag.Tag {
+	return etag.Of(r.ID, r.Name, r.Description, r.Permissions, r.UpdatedMillis)
 }
 
 // NewRole describes a role to create.
@@ -220,6 +226,9 @@ func (s *Service) UpdateRole(ctx context.Context, actor access.Principal, role a
 		if err != nil {
 			return err
 		}
+		if err := etag.Check(ctx, before.Version()); err != nil {
+			return err
+		}
 		r = before
 		if change.Name != nil {
 			r.Name = *change.Name
@@ -265,6 +274,9 @@ func (s *Service) DeleteRole(ctx context.Context, actor access.Principal, role a
 		}
 		r, err := requireOwnRole(ctx, tx, c.Team, role)
 		if err != nil {
+			return err
+		}
+		if err := etag.Check(ctx, r.Version()); err != nil {
 			return err
 		}
 		used, err := roleInUse(ctx, tx, c.Team, role, c.Now)

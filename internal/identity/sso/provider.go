@@ -12,6 +12,7 @@ import (
 	"sallyport/internal/identity/members"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/etag"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
 )
@@ -82,6 +83,9 @@ type Provider struct {
 	// sealedSecret is ClientSecret as it is stored; ClientSecret itself is empty in what is read.
 	sealedSecret []byte
 }
+
+// Version identifies what the provider's changes have left. Every change makes UpdatedMillis greater.
+func (p Provider) Version() etag.Tag { return etag.Of(p.ID, p.UpdatedMillis) }
 
 // HasSecret reports whether the provider has a client secret.
 func (p Provider) HasSecret() bool { return len(p.sealedSecret) > 0 }

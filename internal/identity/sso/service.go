@@ -19,6 +19,7 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/etag"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/platform/secretbox"
@@ -149,13 +150,16 @@ func (s *Service) Update(ctx context.Context, actor access.Principal, providerID
 		if !ok {
 			return errNoProvider()
 		}
+		if err := etag.Check(ctx, before.Version()); err != nil {
+			return err
+		}
 		if after, err = s.changed(ctx, tx, actor, before, change); err != nil {
 			return err
 		}
 		if reflect.DeepEqual(before, after) {
 			return nil
 		}
-		after.UpdatedMillis = clock.Millis(s.clock.Now())
+		after.UpdatedMillis = max(clock.Millis(s.clock.Now()), before.UpdatedMillis+1)
 		if err := updateProvider(ctx, tx, before, after); err != nil {
 			return err
 		}
@@ -204,6 +208,9 @@ func (s *Service) Delete(ctx context.Context, actor access.Principal, providerID
 		}
 		if !ok {
 			return errNoProvider()
+		}
+		if err := etag.Check(ctx, p.Version()); err != nil {
+			return err
 		}
 		if err := deleteProvider(ctx, tx, actor.Team, providerID); err != nil {
 			return err

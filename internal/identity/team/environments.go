@@ -16,6 +16,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/etag"
 	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
@@ -54,6 +55,9 @@ type Environment struct {
 	// CreatedMillis is in Unix milliseconds.
 	CreatedMillis int64
 }
+
+// Version identifies what the environment shows.
+func (e Environment) Version() etag.Tag { return etag.Of(e.ID, e.Name, e.PayloadDays, e.EventDays) }
 
 // NewEnvironment describes an environment to create.
 type NewEnvironment struct {
@@ -207,15 +211,12 @@ func addEnvironment(ctx context.Context, tx *sql.Tx, actor access.Principal, tea
 
 // UpdateEnvironment changes an environment of the actor's team and returns it. A change to the present values changes
 // nothing. A changed retention applies to stored data too; removed data does not return. UpdateEnvironment returns
-// not_found, validation_error, and environment_exists for a name that is taken.
+// not_found, validation_error, precondition_failed, and environment_exists for a name that is taken.
 func (s *Service) UpdateEnvironment(ctx context.Context, actor access.Principal, env id.Environment,
 	c EnvironmentChange) (Environment, error) {
 	team, err := s.teamOfEnvironment(ctx, actor, env, access.EnvironmentsWrite)
 	if err != nil {
 		return Environment{}, err
-	}
-	if c == (EnvironmentChange{}) {
-		return RequireEnvironment(ctx, s.db.Read(), team, env)
 	}
 	var violations []apperr.Detail
 	if c.Name != nil {
@@ -223,9 +224,13 @@ func (s *Service) UpdateEnvironment(ctx context.Context, actor access.Principal,
 	}
 	var e Environment
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		before, err := RequireEnvironment(ctx, tx, team, env)
+		before, err := s.lockEnvironment(ctx, tx, team, env)
 		if err != nil {
 			return err
+		}
+		e = before
+		if c == (EnvironmentChange{}) {
+			return nil
 		}
 		if all := slices.Concat(violations, s.retentionViolations(c.apply(before.Retention))); all != nil {
 			return apperr.Invalid(all...)
@@ -233,12 +238,8 @@ func (s *Service) UpdateEnvironment(ctx context.Context, actor access.Principal,
 		if err := updateEnvironment(ctx, tx, team, env, c); err != nil {
 			return orNameTaken(err)
 		}
-		// Read again, because another change may have come between.
 		if e, err = RequireEnvironment(ctx, tx, team, env); err != nil {
 			return err
-		}
-		if all := s.retentionViolations(e.Retention); all != nil {
-			return apperr.Invalid(all...)
 		}
 		if !reflect.DeepEqual(e.Retention, before.Retention) {
 			if err := db.Bump(ctx, tx, collection, ""); err != nil {
@@ -267,7 +268,7 @@ func (s *Service) DeleteEnvironment(ctx context.Context, actor access.Principal,
 	}
 	return s.db.Tx(ctx, func(tx *sql.Tx) error {
 		now := s.clock.Now()
-		e, err := RequireEnvironment(ctx, tx, team, env)
+		e, err := s.lockEnvironment(ctx, tx, team, env)
 		if err != nil {
 			return err
 		}
@@ -333,6 +334,21 @@ func RequireEnvironment(ctx context.Context, q db.Querier, team id.Team, env id.
 		err = ErrNoEnvironment()
 	}
 	return e, err
+}
+
+// lockEnvironment is RequireEnvironment with the row held until the transaction ends. It returns precondition_failed if
+// the request is for another version.
+func (s *Service) lockEnvironment(ctx context.Context, tx *sql.Tx, team id.Team,
+	env id.Environment) (Environment, error) {
+	e, ok, err := readEnvironment(ctx, tx, team, env, s.db.ForUpdate())
+	switch {
+	case err != nil:
+		return Environment{}, err
+	case !ok:
+		return Environment{}, ErrNoEnvironment()
+	default:
+		return e, etag.Check(ctx, e.Version())
+	}
 }
 
 // ErrNoEnvironment returns the not_found of an environment.

@@ -27,6 +27,11 @@ func Read(ctx context.Context, q db.Querier, team id.Team) (Team, bool, error) {
 	return read(ctx, q, new(db.Where).And("id = ?", team), "")
 }
 
+// lockTeam is Read with the row held until the transaction ends; lock is what the engine needs for that.
+func lockTeam(ctx context.Context, tx *sql.Tx, team id.Team, lock string) (Team, bool, error) {
+	return read(ctx, tx, new(db.Where).And("id = ?", team), lock)
+}
+
 func read(ctx context.Context, q db.Querier, w *db.Where, tail string) (Team, bool, error) {
 	t, ok, err := db.One(ctx, q, columns, "FROM teams", w, tail)
 	if err != nil {
@@ -42,7 +47,10 @@ func insertTeam(ctx context.Context, tx *sql.Tx, t Team) error {
 	return nil
 }
 
-// renameTeam reports whether the team is there and had another name.
-func renameTeam(ctx context.Context, tx *sql.Tx, team id.Team, name string) (bool, error) {
-	return db.Changed(tx.ExecContext(ctx, "UPDATE teams SET name = $2 WHERE id = $1 AND name <> $2", team, name))
+// renameTeam stores the name of a locked team.
+func renameTeam(ctx context.Context, tx *sql.Tx, t Team) error {
+	if _, err := tx.ExecContext(ctx, "UPDATE teams SET name = $2 WHERE id = $1", t.ID, t.Name); err != nil {
+		return fmt.Errorf("store the team: %w", err)
+	}
+	return nil
 }

@@ -37,7 +37,13 @@ func environmentsOf(team id.Team) *db.Where {
 // ReadEnvironment returns an environment of a team that has not been removed.
 func ReadEnvironment(ctx context.Context, q db.Querier, team id.Team,
 	env id.Environment) (e Environment, ok bool, err error) {
-	e, ok, err = db.One(ctx, q, environmentColumns, environmentTable, environmentsOf(team).And("id = ?", env), "")
+	return readEnvironment(ctx, q, team, env, "")
+}
+
+// readEnvironment is ReadEnvironment with what the engine needs to lock the row, if anything.
+func readEnvironment(ctx context.Context, q db.Querier, team id.Team, env id.Environment,
+	lock string) (e Environment, ok bool, err error) {
+	e, ok, err = db.One(ctx, q, environmentColumns, environmentTable, environmentsOf(team).And("id = ?", env), lock)
 	if err != nil {
 		return Environment{}, false, fmt.Errorf("read the environment: %w", err)
 	}
@@ -90,7 +96,7 @@ func insertEnvironment(ctx context.Context, tx *sql.Tx, e Environment) error {
 	return nil
 }
 
-// updateEnvironment writes what the change sets, and nothing else: another change may write the rest at the same time.
+// updateEnvironment writes what the change sets of a locked environment.
 func updateEnvironment(ctx context.Context, tx *sql.Tx, team id.Team, env id.Environment, c EnvironmentChange) error {
 	var set db.Columns
 	if c.Name != nil {

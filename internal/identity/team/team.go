@@ -13,6 +13,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/etag"
 	"sallyport/internal/platform/id"
 )
 
@@ -26,6 +27,9 @@ type Team struct {
 	// CreatedMillis is in Unix milliseconds.
 	CreatedMillis int64
 }
+
+// Version identifies what the team shows.
+func (t Team) Version() etag.Tag { return etag.Of(t.ID, t.Name) }
 
 // Get returns the actor's team.
 func (s *Service) Get(ctx context.Context, actor access.Principal) (Team, error) {
@@ -63,7 +67,7 @@ func NameViolations(name string) []apperr.Detail {
 }
 
 // Rename gives the actor's team another name and returns it. The name that it has changes nothing. It returns
-// validation_error for a name that breaks a rule.
+// validation_error for a name that breaks a rule, and precondition_failed.
 func (s *Service) Rename(ctx context.Context, actor access.Principal, name string) (Team, error) {
 	if violations := NameViolations(name); violations != nil {
 		return Team{}, apperr.Invalid(violations...)
@@ -74,25 +78,27 @@ func (s *Service) Rename(ctx context.Context, actor access.Principal, name strin
 	}
 	var t Team
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		before, ok, err := Read(ctx, tx, team)
+		before, ok, err := lockTeam(ctx, tx, team, s.db.ForUpdate())
 		if err != nil {
 			return err
 		}
 		if !ok {
 			return apperr.NotFound("team")
 		}
-		t = before
-		t.Name = name
-		changed, err := renameTeam(ctx, tx, team, name)
-		if err != nil {
+		if err := etag.Check(ctx, before.Version()); err != nil {
 			return err
 		}
-		if !changed {
+		t = before
+		if name == before.Name {
 			return nil
+		}
+		t.Name = name
+		if err := renameTeam(ctx, tx, t); err != nil {
+			return err
 		}
 		return audit.Record(ctx, tx, s.clock.Now(), audit.Event{
 			Team: team, Actor: actor, Action: "team.update", TargetType: "team", TargetID: string(team),
-			Before: audit.State{"name": before.Name}, After: audit.State{"name": name},
+			Before: audit.State{"name": before.Name}, After: audit.State{"name": t.Name},
 		})
 	})
 	return t, err

@@ -39,6 +39,9 @@ func (r Route) Permissions() []Permission {
 	return selected(func(i PermissionInfo) bool { return slices.Contains(i.Routes, r) })
 }
 
+// APIKeyScheme is the beginning of every API key, and of no other credential.
+const APIKeyScheme = "spk_"
+
 // Kind says what a principal is.
 type Kind string
 

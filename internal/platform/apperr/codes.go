@@ -16,6 +16,7 @@ const (
 	CodeInternal             Code = "internal_server_error"
 	CodeNotFound             Code = "not_found"
 	CodePayloadTooLarge      Code = "payload_too_large"
+	CodePreconditionFailed   Code = "precondition_failed"
 	CodeUnavailable          Code = "unavailable"
 	CodeUnauthorized         Code = "unauthorized"
 	CodeAmbiguousCredentials Code = "ambiguous_credentials"
@@ -90,13 +91,15 @@ func Codes() []Info {
 		{CodeInternal, http.StatusInternalServerError,
 			"An unexpected error; the log has one line with the same request id."},
 		{CodeNotFound, http.StatusNotFound, "No such resource in this environment."},
+		{CodePreconditionFailed, http.StatusPreconditionFailed,
+			"The resource has another version than the request's `If-Match` names; read it again."},
 		{CodePayloadTooLarge, http.StatusRequestEntityTooLarge, "The body exceeds the limit of the route or connection."},
 		{CodeUnavailable, http.StatusServiceUnavailable,
 			"The database or another dependency does not respond, or the node serves no requests; retry after the time in " +
 				"`Retry-After`."},
 		{CodeUnauthorized, http.StatusUnauthorized,
 			"The credential is missing, malformed, unknown, expired or revoked, or it is an API key and only users can call " +
-				"the operation."},
+				"the operation. The message says so if a credential is in the wrong place by its form."},
 		{CodeAmbiguousCredentials, http.StatusBadRequest, "The request carries both an API key and a bearer token."},
 		{CodeAPIKeyExpired, http.StatusUnauthorized, "The API key is genuine but has expired."},
 		{CodeAPIKeyRevoked, http.StatusConflict, "The API key is revoked and cannot be changed."},

@@ -36,6 +36,12 @@ func (t systemTimer) Stop() bool          { return t.t.Stop() }
 // Millis returns t in Unix milliseconds, in which times are stored.
 func Millis(t time.Time) int64 { return t.UnixMilli() }
 
+// After returns now, or the millisecond after an earlier time where now is not later: of times that a row is stored
+// with, each is later than the one before, so that they can serve as versions.
+func After(now, before time.Time) time.Time {
+	return FromMillis(max(Millis(now), Millis(before)+1))
+}
+
 // FromMillis is the inverse of Millis; the result is in UTC.
 func FromMillis(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 

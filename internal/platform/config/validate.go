@@ -16,7 +16,7 @@ import (
 // derive fills the defaults that depend on other settings.
 func (c *Config) derive() {
 	if c.PublicURL == "" {
-		c.PublicURL = c.derivedURL()
+		c.PublicURL = c.ListenURL()
 	}
 	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
 	if c.KeysetFile == "" {
@@ -35,13 +35,14 @@ func (c *Config) setOrigin(name string, o settingOrigin) {
 	c.origins[name] = o
 }
 
-// derivedURL is the listener's own address. A listener on all addresses is reached as localhost from this machine.
-func (c *Config) derivedURL() string {
+// ListenURL returns the URL of the public listener's own address. A listener on all addresses is reached as localhost
+// from this machine. It is empty if the address is not valid.
+func (c *Config) ListenURL() string {
 	host, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		return ""
 	}
-	if a, err := netip.ParseAddr(host); host == "" || (err == nil && a.IsUnspecified()) {
+	if isUnspecified(host) {
 		host = "localhost"
 	}
 	scheme := "http"
@@ -49,6 +50,28 @@ func (c *Config) derivedURL() string {
 		scheme = "https"
 	}
 	return scheme + "://" + net.JoinHostPort(host, port)
+}
+
+// GuessesPublicURL reports whether the public listener takes requests at all addresses and public-url is not set. Its
+// default then leads to this machine only.
+func (c *Config) GuessesPublicURL() bool {
+	host, _, err := net.SplitHostPort(c.Listen)
+	return err == nil && isUnspecified(host) && c.PublicURL == c.ListenURL()
+}
+
+// PublicHost returns the host name of the public URL, without a port; empty if the URL is not valid.
+func (c *Config) PublicHost() string {
+	u, err := url.Parse(c.PublicURL)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}
+
+// isUnspecified reports whether a listener on the host takes requests at all addresses.
+func isUnspecified(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "" || err == nil && a.IsUnspecified()
 }
 
 // checker collects errors with their origins.

@@ -53,9 +53,11 @@ type Config struct {
 	Limits Limits
 	// Idempotency stores the responses to requests with an Idempotency-Key.
 	Idempotency *idempotency.Store
-	// LoopbackHostsOnly rejects requests whose Host is not a loopback name. It protects development mode against DNS
-	// rebinding.
+	// LoopbackHostsOnly rejects requests whose Host is neither a loopback name nor OwnHost. It protects development mode
+	// against DNS rebinding.
 	LoopbackHostsOnly bool
+	// OwnHost is the host name of the public URL, without a port.
+	OwnHost string
 	// Ready returns why the service cannot work, or nil. /readyz calls it.
 	Ready func(ctx context.Context) error
 	// Elsewhere, if set, is the message of the error that every request gets except those for health: the node serves no
@@ -97,6 +99,9 @@ const introduction = "Sallyport receives the webhooks of providers, verifies and
 	"which is " +
 	"one of a fixed set. `details` lists the validation errors that were found.\n\n" +
 	"**Lists.** A list is a JSON array. `Link` and `X-Next-Cursor` of the response lead to the next page.\n\n" +
+	"**Versions.** Everything that a PATCH changes has a version, in `ETag` of the response. Send it as `If-Match` with " +
+	"a change, and the change is refused with 412 `precondition_failed` if someone else has changed the resource since. " +
+	"Without `If-Match`, changes of one resource are made one after the other.\n\n" +
 	"**Times** are RFC 3339 in UTC, with milliseconds."
 
 // API collects operations and serves them.
@@ -110,6 +115,9 @@ type API struct {
 	// exchanges and describe are for the document; see describeFields.
 	exchanges []exchange
 	describe  func() error
+	paths     paths
+	// ready runs closePaths once.
+	ready func()
 	// guesses holds the look-ups of credentials for addresses over their limit.
 	guesses chan struct{}
 }
@@ -117,8 +125,10 @@ type API struct {
 // New returns an API with the health and documentation routes in place.
 func New(cfg Config) *API {
 	setHumaOnce()
-	a := &API{cfg: cfg, mux: http.NewServeMux(), guesses: make(chan struct{}, maxGuesses),
+	a := &API{cfg: cfg, mux: http.NewServeMux(),
+		paths: paths{mux: http.NewServeMux(), methods: map[string][]string{}}, guesses: make(chan struct{}, maxGuesses),
 		large: turnstile.New(largeResponses, largeEach, largeWait, "Too many large responses are being sent; retry later")}
+	a.ready = sync.OnceFunc(a.closePaths)
 	a.describe = sync.OnceValue(a.describeFields)
 	hc := huma.DefaultConfig("Sallyport", cfg.Version)
 	hc.OpenAPIPath, hc.DocsPath, hc.SchemasPath = "", "", ""
@@ -131,8 +141,8 @@ func New(cfg Config) *API {
 	hc.Info.Description = introduction
 	hc.Servers = []*huma.Server{{URL: Prefix}}
 	a.huma = huma.NewAPI(hc, adapter{a})
-	a.mux.HandleFunc("GET /healthz", a.healthz)
-	a.mux.HandleFunc("GET /readyz", a.readyz)
+	a.handle("GET /healthz", http.HandlerFunc(a.healthz))
+	a.handle("GET /readyz", http.HandlerFunc(a.readyz))
 	if cfg.Elsewhere == "" {
 		a.mountDocs()
 	}
@@ -153,7 +163,7 @@ var setHumaOnce = sync.OnceFunc(func() { //nolint:gochecknoglobals // Huma offer
 // Handle mounts a plain handler next to the operations, for routes whose bodies others define. The pattern is one of
 // http.ServeMux. The routes are added to the document.
 func (a *API) Handle(pattern string, h http.Handler, routes ...Route) {
-	a.mux.Handle(pattern, h)
+	a.handle(pattern, h)
 	for _, r := range routes {
 		a.huma.OpenAPI().AddOperation(r.operation(a))
 	}
@@ -206,7 +216,7 @@ func (ad adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 	query, body := queryOf(op), bodySchema(op)
 	checks, _ := op.Metadata["rules"].(*rules)
 	registry := ad.a.huma.OpenAPI().Components.Schemas
-	ad.a.mux.HandleFunc(op.Method+" "+Prefix+op.Path, func(w http.ResponseWriter, r *http.Request) {
+	ad.a.handle(op.Method+" "+Prefix+op.Path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{challenge: challenge, rules: checks}
 		r, p, err := ad.a.authorize(withCall(r, c), meta)
 		c.request = r
@@ -233,7 +243,7 @@ func (ad adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 		// Otherwise a shared cache could store responses to requests with API-Key, which it does not recognise as a
 		// credential (RFC 9111 section 3.5).
 		w.Header().Set("Cache-Control", "no-store")
-		c.violations = query.read(r)
+		c.violations = append(meta.addEnvironment(r), query.read(r)...)
 		if op.RequestBody == nil {
 			c.violations = append(c.violations, strayBody(w, r)...)
 		}
@@ -246,12 +256,14 @@ func (ad adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 			}
 			handler(humago.NewContext(op, r, w))
 		}
+		out := meta.ifNoneMatch(w, r, c)
+		r = meta.ifMatch(r, c)
 		if key := meta.idempotencyKey(r, c); key != "" {
-			ad.a.serveOnce(w, r, meta, key, serve)
+			ad.a.serveOnce(out, r, meta, key, serve)
 			return
 		}
-		serve(w, r)
-	})
+		serve(out, r)
+	}))
 }
 
 func (ad adapter) ServeHTTP(w http.ResponseWriter, r *http.Request) { ad.a.mux.ServeHTTP(w, r) }

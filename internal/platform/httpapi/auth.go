@@ -24,6 +24,8 @@ func errUnauthorized() error {
 // credentials holds the headers and parameters of a request that identify its caller and environment.
 type credentials struct {
 	keys, tokens, environments, tickets []string
+	// strayKeys holds the values of X-API-Key, which other services take for API-Key. They are never used.
+	strayKeys []string
 }
 
 // ticketParameter is the query parameter that carries a ticket.
@@ -31,7 +33,7 @@ const ticketParameter = "ticket"
 
 func readCredentials(r *http.Request, op Operation) credentials {
 	p := credentials{keys: r.Header.Values("API-Key"), tokens: r.Header.Values("Authorization"),
-		environments: r.Header.Values("Environment-Id")}
+		environments: r.Header.Values("Environment-Id"), strayKeys: r.Header.Values("X-API-Key")}
 	if op.Tickets != nil && r.URL.RawQuery != "" {
 		p.tickets = r.URL.Query()[ticketParameter]
 	}
@@ -181,8 +183,14 @@ func (a *API) identify(ctx context.Context, sent credentials, op Operation) (acc
 		return access.Principal{}, apperr.New(apperr.CodeAmbiguousCredentials,
 			"Send one credential: API-Key or Authorization, once")
 	}
+	if message := sent.misplaced(op); message != "" {
+		if len(tokens) == 1 {
+			callFrom(ctx).challenge = challengeInvalid
+		}
+		return access.Principal{}, apperr.New(apperr.CodeUnauthorized, message)
+	}
 	switch {
-	case len(keys) == 1 && op.Route != "":
+	case len(keys) == 1:
 		if !a.cfg.Auth.KnowsAPIKey(keys[0]) {
 			end, err := a.admitGuess(ctx)
 			if err != nil {
@@ -193,9 +201,6 @@ func (a *API) identify(ctx context.Context, sent credentials, op Operation) (acc
 		p, err := a.cfg.Auth.APIKey(ctx, keys[0], ClientIP(ctx))
 		callFrom(ctx).keyID = p.ID
 		return p, err
-	case len(keys) == 1:
-		return access.Principal{}, apperr.New(apperr.CodeUnauthorized,
-			"This operation needs a user's access token; API keys cannot use it")
 	case len(tokens) == 1:
 		scheme, token, ok := strings.Cut(tokens[0], " ")
 		if !ok || !strings.EqualFold(scheme, "Bearer") {

@@ -37,7 +37,7 @@ const docsScript = `window.ui = SwaggerUIBundle({url: "/openapi.json", dom_id: "
 
 func (a *API) mountDocs() {
 	document := sync.OnceValues(a.Document)
-	a.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
+	a.handle("GET /openapi.json", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		doc, err := document()
 		if err != nil {
 			WriteError(w, r, err)
@@ -45,7 +45,7 @@ func (a *API) mountDocs() {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(doc) // the client is gone when this fails
-	})
+	}))
 	page := func(contentType, text string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", contentType)
@@ -53,20 +53,20 @@ func (a *API) mountDocs() {
 			_, _ = w.Write([]byte(text)) // the client is gone when this fails
 		}
 	}
-	a.mux.HandleFunc("GET /docs", page("text/html; charset=utf-8", docsPage))
-	a.mux.HandleFunc("GET /docs/start.js", page("text/javascript; charset=utf-8", docsScript))
+	a.handle("GET /docs", page("text/html; charset=utf-8", docsPage))
+	a.handle("GET /docs/start.js", page("text/javascript; charset=utf-8", docsScript))
 	for name, contentType := range map[string]string{
 		"swagger-ui.css":       "text/css; charset=utf-8",
 		"swagger-ui-bundle.js": "text/javascript; charset=utf-8",
 	} {
-		a.mux.HandleFunc("GET /docs/"+name, func(w http.ResponseWriter, r *http.Request) {
+		a.handle("GET /docs/"+name, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			b, err := fs.ReadFile(swaggerFiles.FS, name)
 			if err != nil {
 				WriteError(w, r, fmt.Errorf("read the docs viewer: %w", err))
 				return
 			}
 			page(contentType, string(b))(w, r)
-		})
+		}))
 	}
 }
 

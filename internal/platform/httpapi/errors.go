@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,6 +78,13 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	obs.LineFrom(r.Context()).Fail(err)
 	setErrorHeaders(r.Context(), w.Header().Set, e)
 	writeJSON(w, e.HTTPStatus(), wireErrorFrom(e))
+}
+
+// ErrorBody returns the envelope of an http_error, for responses that are made without a handler.
+func ErrorBody(status int, message string) []byte {
+	var b bytes.Buffer
+	_ = json.NewEncoder(&b).Encode(wireErrorFrom(apperr.HTTP(status, message))) // writing to a buffer never fails
+	return b.Bytes()
 }
 
 func wireErrorFrom(e *apperr.Error) *wireError {

@@ -27,7 +27,7 @@ const (
 const keyBodyTimeout = 5 * time.Second
 
 // keptHeaders returns the headers that are stored with a response. The others belong to a single exchange.
-func keptHeaders() []string { return []string{"Cache-Control", "Content-Type", "Location"} }
+func keptHeaders() []string { return []string{"Cache-Control", "Content-Type", "ETag", "Location"} }
 
 // TakesIdempotencyKey reports whether the operation accepts an Idempotency-Key: every POST with a principal does,
 // unless it opts out or its response is a stream.

@@ -45,6 +45,9 @@ type Operation struct {
 	Route access.Route
 	// Environment says that the operation works on the data of one environment.
 	Environment bool
+	// EnvironmentQuery says that the query parameter environment_id selects the data of an environment, and that the
+	// header Environment-Id does so as well.
+	EnvironmentQuery bool
 	// Download lists the media types of success where the response is not JSON but a stream of bytes. Such an operation is
 	// added by RegisterStream.
 	Download []string
@@ -61,6 +64,12 @@ type Operation struct {
 	// NoIdempotencyKey says that a POST accepts no Idempotency-Key, because its response must not be stored or describes
 	// the moment. An operation that creates something must accept it.
 	NoIdempotencyKey bool
+	// IfMatch says that the operation changes a resource only in the versions of the request's If-Match. The service that
+	// makes the change calls etag.Check. Every PATCH does.
+	IfMatch bool
+	// IfNoneMatch says that a GET responds with 304 if the client has the version already. The version must cover all
+	// that the response shows. The output embeds Versioned.
+	IfNoneMatch bool
 }
 
 // Tickets issues and redeems the tickets of an operation.
@@ -79,6 +88,7 @@ const defaultMaxBody = 256 << 10
 // input that go beyond its schema belong into its method Check, so that one response has all errors. Locations of
 // validation errors that the handler of an operation with a body returns are relative to the body.
 func Register[I, O any](a *API, op Operation, handler func(context.Context, *I) (*O, error)) {
+	checkVersioned(op, reflect.TypeFor[O]())
 	a.ops = append(a.ops, op)
 	if op.MaxBodyBytes == 0 {
 		op.MaxBodyBytes = defaultMaxBody
@@ -95,6 +105,7 @@ func Register[I, O any](a *API, op Operation, handler func(context.Context, *I) 
 	if op.TakesIdempotencyKey() {
 		ho.Parameters = append(ho.Parameters, keyParameter())
 	}
+	ho.Parameters = append(append(ho.Parameters, op.conditionParameters()...), op.environmentParameters()...)
 	huma.Register(a.huma, ho, func(ctx context.Context, in *I) (*O, error) {
 		if err := callFrom(ctx).check(ctx, in); err != nil {
 			return nil, err
@@ -123,6 +134,9 @@ func (op Operation) codes() []apperr.Code {
 	}
 	if op.Method == http.MethodPost || op.Method == http.MethodPatch {
 		codes = append(codes, apperr.CodePayloadTooLarge)
+	}
+	if op.IfMatch {
+		codes = append(codes, apperr.CodePreconditionFailed)
 	}
 	if op.TakesIdempotencyKey() {
 		codes = append(codes, apperr.CodeIdempotencyMismatch, apperr.CodeIdempotencyInProgress,
@@ -230,6 +244,7 @@ func (a *API) documentOperation(op Operation, types exchange) {
 		r.Headers[replayedHeader] = replayedDoc()
 	}
 	documentLimits(ho, op.Status)
+	op.documentConditions(ho)
 	for _, status := range op.OtherStatuses {
 		other := *ho.Responses[strconv.Itoa(op.Status)]
 		other.Description = http.StatusText(status)

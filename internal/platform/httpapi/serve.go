@@ -113,8 +113,9 @@ func (a *API) dispatch(w *recorder, r *http.Request) {
 		}
 		WriteError(w, r, err)
 	}()
-	if a.cfg.LoopbackHostsOnly && !isLoopbackHost(r.Host) {
-		WriteError(w, r, apperr.HTTP(http.StatusMisdirectedRequest, "Development mode only accepts loopback host names"))
+	if a.cfg.LoopbackHostsOnly && !a.isOwnHost(r.Host) {
+		WriteError(w, r, apperr.HTTP(http.StatusMisdirectedRequest, "Development mode only accepts requests for loopback "+
+			"host names and for the host of public-url; to receive requests through a tunnel, set public-url to its URL"))
 		return
 	}
 	if !strings.HasPrefix(r.URL.Path, "/") {
@@ -122,6 +123,7 @@ func (a *API) dispatch(w *recorder, r *http.Request) {
 		WriteError(w, r, errNoRoute())
 		return
 	}
+	a.ready()
 	h, pattern := a.mux.Handler(r)
 	if pattern == "" || !isClean(r.URL.EscapedPath()) {
 		a.serveUnrouted(w, r, h)
@@ -153,9 +155,7 @@ func (a *API) serveUnrouted(w http.ResponseWriter, r *http.Request, h http.Handl
 	probe := &recorder{ResponseWriter: discard{http.Header{}}}
 	h.ServeHTTP(probe, r)
 	if probe.status == http.StatusMethodNotAllowed {
-		e := apperr.HTTP(http.StatusMethodNotAllowed, "The route does not support this method")
-		e.Allow = probe.Header().Get("Allow")
-		WriteError(w, r, e)
+		a.refuseMethod(w, r)
 		return
 	}
 	WriteError(w, r, errNoRoute())
@@ -216,12 +216,14 @@ func routePath(pattern string) string {
 	return path
 }
 
-func isLoopbackHost(host string) bool {
+// isOwnHost reports whether development mode accepts a Host header: a loopback name, or the host of the public URL,
+// with any port. A page of another site can make its own name resolve to this machine, but not choose the name.
+func (a *API) isOwnHost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if strings.EqualFold(host, "localhost") {
+	if strings.EqualFold(host, "localhost") || a.cfg.OwnHost != "" && strings.EqualFold(host, a.cfg.OwnHost) {
 		return true
 	}
 	ip, err := netip.ParseAddr(host)

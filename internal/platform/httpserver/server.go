@@ -37,6 +37,9 @@ type Config struct {
 	// WriteTimeout bounds a response; zero means two minutes.
 	WriteTimeout time.Duration
 	Logger       *slog.Logger
+	// ErrorBody returns the JSON body of an error response. It is for requests that net/http refuses before a handler gets
+	// them, such as malformed ones. Without it these responses are plain text.
+	ErrorBody func(status int, message string) []byte
 }
 
 // Server is one listener and what serves it.
@@ -50,7 +53,8 @@ type Server struct {
 // New returns a Server that listens to nothing yet.
 func New(c Config) *Server {
 	s := &Server{cfg: c}
-	s.server = &http.Server{Handler: c.Handler, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
+	s.server = &http.Server{Handler: handle(c.Handler), ConnContext: connContext, ConnState: connState,
+		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
 		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug),
 		// The API responds to OPTIONS * itself, with a request id and a line in the log.
@@ -70,12 +74,14 @@ func (s *Server) Listen(ctx context.Context) error {
 	if err != nil {
 		return s.listenError(err)
 	}
-	if s.cfg.CertFile != "" {
+	if s.cfg.CertFile == "" {
+		l = listener{l, s}
+	} else {
 		reload := &certificate{certFile: s.cfg.CertFile, keyFile: s.cfg.KeyFile}
 		if _, err := reload.get(nil); err != nil {
 			return errors.Join(err, l.Close())
 		}
-		l = tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: reload.get,
+		l = newSecureListener(l, s, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: reload.get,
 			NextProtos: []string{"h2", "http/1.1"}})
 	}
 	s.listener = l

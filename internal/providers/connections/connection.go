@@ -5,6 +5,8 @@ package connections
 import (
 	"time"
 
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/etag"
 	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/providers/verification"
@@ -96,6 +98,9 @@ type Connection struct {
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
 }
+
+// Version identifies what the connection's changes have left. Every change makes UpdatedAt later.
+func (c *Connection) Version() etag.Tag { return etag.Of(c.UUID, clock.Millis(c.UpdatedAt)) }
 
 // WebhookConfig configures how a connection receives webhooks.
 type WebhookConfig struct {

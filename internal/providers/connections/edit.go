@@ -10,6 +10,7 @@ import (
 
 	"sallyport/internal/identity/audit"
 	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/secretbox"
 )
@@ -80,7 +81,7 @@ func (s *Service) edit(ctx context.Context, tx *sql.Tx, actor access.Principal, 
 
 // write stores a changed connection and finishes the change.
 func (e edit) write(ctx context.Context, c *Connection, action string, details audit.State) (Connection, error) {
-	c.UpdatedAt = e.now
+	c.UpdatedAt = clock.After(e.now, c.UpdatedAt)
 	if err := update(ctx, e.tx, c); err != nil {
 		return Connection{}, err
 	}

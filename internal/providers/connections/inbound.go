@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
@@ -168,10 +167,13 @@ func (s *Service) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// Exists reports whether the environment has such a connection.
-func (s *Service) Exists(ctx context.Context, env id.Environment, providerConfigKey,
+// Exists reports whether the environment has such a connection. It reads from q, which can be a transaction.
+func (*Service) Exists(ctx context.Context, q db.Querier, env id.Environment, providerConfigKey,
 	connectionID string) (bool, error) {
-	_, err := s.Get(ctx, access.Whole(env), providerConfigKey, connectionID)
+	if !possible(providerConfigKey, connectionID) {
+		return false, nil
+	}
+	_, err := find(ctx, q, env, providerConfigKey, connectionID)
 	if apperr.Is(err, apperr.CodeNotFound) {
 		return false, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"sallyport/internal/platform/cache"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/etag"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/platform/secretbox"
@@ -207,7 +208,8 @@ func (s *Service) Delete(ctx context.Context, actor access.Principal, providerCo
 	return err
 }
 
-// editLocked runs fn on a connection that the actor may see, and that no other request can change meanwhile.
+// editLocked runs fn on a connection that the actor may see, in the version that the request is for, and that no other
+// request can change meanwhile.
 func (s *Service) editLocked(ctx context.Context, actor access.Principal, key, connectionID string, now time.Time,
 	fn func(edit, Connection) (Connection, error),
 ) (c Connection, err error) {
@@ -221,6 +223,9 @@ func (s *Service) editLocked(ctx context.Context, actor access.Principal, key, c
 			return err
 		}
 		uuid = current.UUID
+		if err := etag.Check(ctx, current.Version()); err != nil {
+			return err
+		}
 		e, err := s.edit(ctx, tx, actor, &current, now)
 		if err != nil {
 			return err
@@ -248,13 +253,15 @@ func possible(key, connectionID string) bool {
 	return ValidProviderConfigKey(key) && validName(connectionID)
 }
 
-// ExistsUnderAnyKey reports whether the environment has a connection of that id under any provider configuration.
-func (s *Service) ExistsUnderAnyKey(ctx context.Context, env id.Environment, connectionID string) (bool, error) {
+// ExistsUnderAnyKey reports whether the environment has a connection of that id under any provider configuration. It
+// reads from q, which can be a transaction.
+func (*Service) ExistsUnderAnyKey(ctx context.Context, q db.Querier, env id.Environment,
+	connectionID string) (bool, error) {
 	if !validName(connectionID) {
 		return false, nil
 	}
 	var exists bool
-	err := s.db.Read().QueryRowContext(ctx,
+	err := q.QueryRowContext(ctx,
 		`SELECT EXISTS (SELECT 1 FROM connections WHERE environment_id = $1 AND connection_id = $2)`, string(env),
 		connectionID).Scan(&exists)
 	if err != nil {

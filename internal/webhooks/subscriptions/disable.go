@@ -33,7 +33,7 @@ func (s *Service) Disable(ctx context.Context, env id.Environment, subscriptionI
 		disabled, err := db.Changed(tx.ExecContext(ctx, `UPDATE webhook_subscriptions
 			SET enabled = $3, disabled_reason = $4, updated_ms = CASE WHEN updated_ms >= $5 THEN updated_ms + 1 ELSE $5 END
 			WHERE environment_id = $1 AND id = $2 AND enabled AND deleted_ms IS NULL`,
-			string(env), subscriptionID, false, reason, clock.Millis(r.nextVersion(now))))
+			string(env), subscriptionID, false, reason, clock.Millis(clock.After(now, r.UpdatedAt))))
 		if err != nil {
 			return fmt.Errorf("disable webhook subscription: %w", err)
 		}

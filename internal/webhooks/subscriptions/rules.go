@@ -134,14 +134,20 @@ func checkDescription(v *apperr.Violations, text string) {
 	}
 }
 
-// check adds the violations of the change and of its result.
-func (s *Service) check(ctx context.Context, v *apperr.Violations, ch *Change, next *Subscription) error {
-	if ch.ForwardURL.Set {
-		var form apperr.Violations
-		if checkURLForm(&form, ch.ForwardURL.Value); form.Err() == nil {
-			s.checkTarget(ctx, v, "forward_url", ch.ForwardURL.Value)
-		}
+// checkURL adds the violations of the address of the change's URL. It resolves its name.
+func (s *Service) checkURL(ctx context.Context, v *apperr.Violations, ch *Change) {
+	if !ch.ForwardURL.Set {
+		return
 	}
+	var form apperr.Violations
+	if checkURLForm(&form, ch.ForwardURL.Value); form.Err() == nil {
+		s.checkTarget(ctx, v, "forward_url", ch.ForwardURL.Value)
+	}
+}
+
+// checkResult adds the violations of the subscription that the change results in. It reads from q.
+func (s *Service) checkResult(ctx context.Context, q db.Querier, v *apperr.Violations, ch *Change,
+	next *Subscription) error {
 	if len(next.Headers) > MaxHeaders {
 		v.Add("headers", "max_properties", fmt.Sprintf("must be at most %d headers", MaxHeaders))
 	}
@@ -157,7 +163,7 @@ func (s *Service) check(ctx context.Context, v *apperr.Violations, ch *Change, n
 	if ch.EventTypes.Set || ch.ProviderConfigKey.Set {
 		s.checkPatterns(v, next)
 	}
-	return s.checkScope(ctx, v, ch, next.Environment, scope{next.ProviderConfigKey, next.ConnectionID})
+	return s.checkScope(ctx, q, v, ch, next.Environment, scope{next.ProviderConfigKey, next.ConnectionID})
 }
 
 // checkPatterns checks that each pattern is one in the way of a provider whose events the subscription can get. Those
@@ -184,7 +190,7 @@ func (s *Service) checkTarget(ctx context.Context, v *apperr.Violations, locatio
 
 // checkScope checks that the provider configuration and the connection of the subscription exist. Values that the
 // change does not touch were accepted when they were stored, and are not checked again.
-func (s *Service) checkScope(ctx context.Context, v *apperr.Violations, ch *Change, env id.Environment,
+func (s *Service) checkScope(ctx context.Context, q db.Querier, v *apperr.Violations, ch *Change, env id.Environment,
 	to scope) error {
 	const keyAt, connectionAt = "provider_config_key", "connection_id"
 	empty := func(field patch.Field[string]) bool { return field.Given() && field.Value == "" }
@@ -205,7 +211,7 @@ func (s *Service) checkScope(ctx context.Context, v *apperr.Violations, ch *Chan
 	if to.connectionID == "" {
 		return nil
 	}
-	exists, err := s.connectionExists(ctx, env, to)
+	exists, err := s.connectionExists(ctx, q, env, to)
 	switch {
 	case err != nil:
 		return err
@@ -220,13 +226,13 @@ func (s *Service) checkScope(ctx context.Context, v *apperr.Violations, ch *Chan
 	return nil
 }
 
-func (s *Service) connectionExists(ctx context.Context, env id.Environment, to scope) (bool, error) {
+func (s *Service) connectionExists(ctx context.Context, q db.Querier, env id.Environment, to scope) (bool, error) {
 	switch {
 	case !db.Storable(to.connectionID):
 		return false, nil
 	case to.providerConfigKey == "":
-		return s.cfg.Connections.ExistsUnderAnyKey(ctx, env, to.connectionID)
+		return s.cfg.Connections.ExistsUnderAnyKey(ctx, q, env, to.connectionID)
 	default:
-		return s.cfg.Connections.Exists(ctx, env, to.providerConfigKey, to.connectionID)
+		return s.cfg.Connections.Exists(ctx, q, env, to.providerConfigKey, to.connectionID)
 	}
 }

@@ -27,18 +27,18 @@ type Targets interface {
 	CheckTarget(ctx context.Context, raw string) *egress.TargetError
 }
 
-// Connections knows what a subscription can be restricted to.
+// Connections knows what a subscription can be restricted to. It reads from q, which can be a transaction.
 type Connections interface {
 	// ConfigKeyExists reports whether the environment has the provider configuration.
 	ConfigKeyExists(env id.Environment, providerConfigKey string) bool
 	// Suggest asks for the provider configuration that a key that does not exist probably means; empty if none is near.
 	Suggest(providerConfigKey string) string
 	// Exists reports whether the environment has the connection under the provider configuration.
-	Exists(ctx context.Context, env id.Environment, providerConfigKey, connectionID string) (bool, error)
+	Exists(ctx context.Context, q db.Querier, env id.Environment, providerConfigKey, connectionID string) (bool, error)
 	// OfID returns the environment's connections of that id, one for each provider configuration.
 	OfID(ctx context.Context, env id.Environment, connectionID string) ([]connections.Connection, error)
 	// ExistsUnderAnyKey reports whether the environment has a connection of that id under any provider configuration.
-	ExistsUnderAnyKey(ctx context.Context, env id.Environment, connectionID string) (bool, error)
+	ExistsUnderAnyKey(ctx context.Context, q db.Querier, env id.Environment, connectionID string) (bool, error)
 }
 
 // DeliveryControl applies the changes of a subscription to its deliveries, and knows how they go. Hold and Cancel run

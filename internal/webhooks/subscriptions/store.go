@@ -9,6 +9,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/etag"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 )
@@ -48,8 +49,23 @@ const table = "FROM webhook_subscriptions"
 
 // find reads one subscription, and a deleted one only if withDeleted is set.
 func find(ctx context.Context, q db.Querier, v access.View, subscriptionID string, withDeleted bool) (row, error) {
+	return findAs(ctx, q, v, subscriptionID, withDeleted, "")
+}
+
+// lock is find for a subscription that is not deleted, and holds its row until the transaction ends. It returns
+// precondition_failed if the request is for another version.
+func (s *Service) lock(ctx context.Context, tx *sql.Tx, v access.View, subscriptionID string) (row, error) {
+	r, err := findAs(ctx, tx, v, subscriptionID, false, s.cfg.DB.ForUpdate())
+	if err != nil {
+		return row{}, err
+	}
+	return r, etag.Check(ctx, r.Version())
+}
+
+func findAs(ctx context.Context, q db.Querier, v access.View, subscriptionID string, withDeleted bool,
+	lock string) (row, error) {
 	w := visible(v).And("id = ?", subscriptionID)
-	r, found, err := db.One(ctx, q, columns, table, w, "")
+	r, found, err := db.One(ctx, q, columns, table, w, lock)
 	switch {
 	case err != nil:
 		return row{}, fmt.Errorf("read webhook subscription: %w", err)
@@ -120,26 +136,18 @@ func insert(ctx context.Context, tx *sql.Tx, r row) error {
 	return nil
 }
 
-// update writes the columns that differ from the row before, unless the subscription has changed since that was read:
-// updated_ms is its version and increases with every change. Unchanged sealed columns are not written, because a
-// rotation of the keyset may be writing them.
-func update(ctx context.Context, tx *sql.Tx, before, after row) (updated bool, err error) {
+// write writes the columns of a locked subscription that differ from the row before. Unchanged sealed columns are not
+// written, because a rotation of the keyset may be writing them.
+func write(ctx context.Context, tx *sql.Tx, before, after row) error {
 	changed, err := columns(&after).Changed(columns(&before))
-	if err != nil {
-		return false, fmt.Errorf("update webhook subscription: %w", err)
+	if err == nil {
+		_, err = db.Update(ctx, tx, "UPDATE webhook_subscriptions", changed, new(db.Where).
+			And("environment_id = ?", string(before.Environment)).And("id = ?", before.ID))
 	}
-	updated, err = db.Update(ctx, tx, "UPDATE webhook_subscriptions", changed, new(db.Where).
-		And("environment_id = ?", string(before.Environment)).And("id = ?", before.ID).
-		And("updated_ms = ?", clock.Millis(before.UpdatedAt)).And("deleted_ms IS NULL"))
 	if err != nil {
-		return false, fmt.Errorf("update webhook subscription: %w", err)
+		return fmt.Errorf("update webhook subscription: %w", err)
 	}
-	return updated, nil
-}
-
-// nextVersion returns the present time, or the next millisecond if the subscription has changed in this one.
-func (r *row) nextVersion(now time.Time) time.Time {
-	return clock.FromMillis(max(clock.Millis(now), clock.Millis(r.UpdatedAt)+1))
+	return nil
 }
 
 // markDeleted marks the subscription as deleted. Its past deliveries still name it.

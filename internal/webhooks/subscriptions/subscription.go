@@ -6,7 +6,9 @@ import (
 	"net/url"
 	"time"
 
+	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/etag"
 	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 )
@@ -107,6 +109,10 @@ type Subscription struct {
 	// Health is how its deliveries go. Only reading sets it.
 	Health Health
 }
+
+// Version identifies what the subscription's changes have left. Every change makes UpdatedAt later; health and the ends
+// of replaced secrets are no changes.
+func (sub *Subscription) Version() etag.Tag { return etag.Of(sub.ID, clock.Millis(sub.UpdatedAt)) }
 
 // HealthState says how the deliveries of a subscription go.
 type HealthState string

@@ -17,6 +17,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/patch"
@@ -129,7 +130,7 @@ func (directory) ConfigKeyExists(_ id.Environment, key string) bool {
 	return key == "github" || key == "slack"
 }
 
-func (directory) Exists(_ context.Context, _ id.Environment, key, connectionID string) (bool, error) {
+func (directory) Exists(_ context.Context, _ db.Querier, _ id.Environment, key, connectionID string) (bool, error) {
 	exists, err := lookUp(connectionID)
 	return exists && key == "github", err
 }
@@ -138,7 +139,8 @@ func (directory) OfID(_ context.Context, _ id.Environment, connectionID string) 
 	return []connections.Connection{{ProviderConfigKey: "github", ConnectionID: connectionID}}, nil
 }
 
-func (directory) ExistsUnderAnyKey(_ context.Context, _ id.Environment, connectionID string) (bool, error) {
+func (directory) ExistsUnderAnyKey(_ context.Context, _ db.Querier, _ id.Environment,
+	connectionID string) (bool, error) {
 	return lookUp(connectionID)
 }
 

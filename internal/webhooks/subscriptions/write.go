@@ -3,9 +3,8 @@ package subscriptions
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
 	"reflect"
+	"time"
 
 	"sallyport/internal/identity/audit"
 	"sallyport/internal/platform/access"
@@ -14,11 +13,6 @@ import (
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
 )
-
-// maxRaces limits how often a change starts again because another change was faster.
-const maxRaces = 5
-
-var errRace = errors.New("the webhook subscription keeps changing")
 
 // Create stores a subscription in the principal's environment. A bounded API key must name a connection that it may
 // use; otherwise the error is grant_denied. So the subscription stays bounded after the key is gone. The subscription
@@ -40,7 +34,8 @@ func (s *Service) Create(ctx context.Context, p access.Principal, ch Change) (Su
 	}
 	var v apperr.Violations
 	ch.CheckNew(&v)
-	if err := s.check(ctx, &v, &ch, &sub); err != nil {
+	s.checkURL(ctx, &v, &ch)
+	if err := s.checkResult(ctx, s.cfg.DB.Read(), &v, &ch, &sub); err != nil {
 		return Subscription{}, "", err
 	}
 	if err := v.Err(); err != nil {
@@ -74,86 +69,117 @@ func (s *Service) Create(ctx context.Context, p access.Principal, ch Change) (Su
 // Update changes a subscription of the principal's environment and returns the result. URL, secret, headers and limits
 // apply from the next attempt on. A replaced secret continues to sign alongside the new one for a while. Which events
 // went to the subscription earlier does not change. All violations are in one validation_error. An unknown or deleted
-// subscription is not_found.
+// subscription is not_found, and another version than that of the request precondition_failed. Updates of one
+// subscription wait for each other.
 func (s *Service) Update(ctx context.Context, p access.Principal, subscriptionID string,
 	ch Change) (Subscription, error) {
-	for range maxRaces {
-		sub, done, err := s.tryUpdate(ctx, p, subscriptionID, ch)
-		if err != nil || done {
-			return sub, err
+	shown, err := s.Get(ctx, p.View(), subscriptionID)
+	if err != nil {
+		return Subscription{}, err
+	}
+	if err := p.Require(access.RouteWebhooks, ch.ConnectionID.Or(shown.ConnectionID, "")); err != nil {
+		return Subscription{}, err
+	}
+	// The name of the URL's host is resolved, and the filter compiled, before anything is locked.
+	var alone apperr.Violations
+	ch.Check(&alone)
+	s.checkURL(ctx, &alone, &ch)
+	var u update
+	defer func() {
+		if u.renewed || u.before.Enabled != u.after.Enabled {
+			s.cfg.Deliveries.Changed(subscriptionID)
 		}
-	}
-	return Subscription{}, apperr.Unavailable(fmt.Errorf("update %s: %w", subscriptionID, errRace))
-}
-
-// tryUpdate updates the subscription as it reads it. done is false if it has changed before the write. Look-ups and
-// encryption happen before the transaction.
-func (s *Service) tryUpdate(ctx context.Context, p access.Principal, subscriptionID string,
-	ch Change) (sub Subscription, done bool, err error) {
-	stored, err := s.find(ctx, p.View(), subscriptionID)
-	if err != nil {
-		return Subscription{}, false, err
-	}
-	before, err := s.openWithHealth(ctx, stored)
-	if err != nil {
-		return Subscription{}, false, err
-	}
-	after := ch.apply(before)
-	if err := p.Require(access.RouteWebhooks, after.ConnectionID); err != nil {
-		return Subscription{}, false, err
-	}
-	var v apperr.Violations
-	ch.Check(&v)
-	if err := s.check(ctx, &v, &ch, &after); err != nil {
-		return Subscription{}, false, err
-	}
-	if err := v.Err(); err != nil {
-		return Subscription{}, false, err
-	}
-	now := s.cfg.Clock.Now()
-	rotation, err := s.rotate(stored, &ch, now)
-	if err != nil {
-		return Subscription{}, false, err
-	}
-	if !rotation.changed && !rotation.secret.Set && same(before, after) {
-		return before, true, nil
-	}
-	change := event(p, "webhook_subscription.update", subscriptionID, state(before, 1), state(after, 1))
-	if rotation.secret.Set {
-		change.After = state(after, 2)
-	}
-	if rotation.changed {
-		change.Details = audit.State{"secret_grace_seconds": rotation.grace}
-		after.Retiring = shown(rotation.retiring)
-	}
-	after.UpdatedAt = stored.nextVersion(now)
-	next, err := s.sealChanged(stored, before, after, rotation)
-	if err != nil {
-		return Subscription{}, false, err
-	}
-	renewed := before.ForwardURL != after.ForwardURL || !before.Enabled && after.Enabled
-	if renewed || before.Enabled != after.Enabled {
-		defer s.cfg.Deliveries.Changed(subscriptionID)
-	}
+	}()
 	defer s.changed(ctx, p.Environment, subscriptionID)
 	err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
-		var err error
-		if done, err = update(ctx, tx, stored, next); err != nil || !done {
+		stored, err := s.lock(ctx, tx, p.View(), subscriptionID)
+		if err != nil {
 			return err
 		}
-		if before.Enabled && !after.Enabled {
-			if err := s.cfg.Deliveries.Hold(ctx, tx, p.Environment, subscriptionID, now); err != nil {
-				return err
-			}
+		var v apperr.Violations
+		v.AddAll(alone.Details())
+		if u, err = s.prepare(ctx, tx, p, stored, &ch, &v); err != nil || !u.changes {
+			return err
 		}
-		if renewed {
-			if err := s.cfg.Deliveries.Renewed(ctx, tx, p.Environment, subscriptionID, now); err != nil {
-				return err
-			}
-		}
-		return s.record(ctx, tx, now, change)
+		return s.store(ctx, tx, p, u)
 	})
-	return after, done, err
+	if err != nil {
+		return Subscription{}, err
+	}
+	u.after.Health = shown.Health
+	return u.after, nil
+}
+
+// update is a change of a locked subscription.
+type update struct {
+	// changes says whether there is anything to store.
+	changes       bool
+	before, after Subscription
+	// stored and next are the rows of the two.
+	stored, next row
+	rotation     rotation
+	// renewed says that its receiver is another, or gets deliveries again.
+	renewed bool
+	now     time.Time
+}
+
+// prepare returns what the change does to a locked subscription. v holds the violations that the change shows by
+// itself.
+func (s *Service) prepare(ctx context.Context, tx *sql.Tx, p access.Principal, stored row, ch *Change,
+	v *apperr.Violations) (update, error) {
+	before, err := s.open(stored)
+	if err != nil {
+		return update{}, err
+	}
+	u := update{stored: stored, before: before, after: ch.apply(before), now: s.cfg.Clock.Now()}
+	if err := p.Require(access.RouteWebhooks, u.after.ConnectionID); err != nil {
+		return update{}, err
+	}
+	if err := s.checkResult(ctx, tx, v, ch, &u.after); err != nil {
+		return update{}, err
+	}
+	if err := v.Err(); err != nil {
+		return update{}, err
+	}
+	if u.rotation, err = s.rotate(stored, ch, u.now); err != nil {
+		return update{}, err
+	}
+	if !u.rotation.changed && !u.rotation.secret.Set && same(before, u.after) {
+		u.after = before
+		return u, nil
+	}
+	if u.changes = true; u.rotation.changed {
+		u.after.Retiring = shown(u.rotation.retiring)
+	}
+	u.after.UpdatedAt = clock.After(u.now, stored.UpdatedAt)
+	u.next, err = s.sealChanged(stored, before, u.after, u.rotation)
+	u.renewed = before.ForwardURL != u.after.ForwardURL || !before.Enabled && u.after.Enabled
+	return u, err
+}
+
+// store writes an update, with what it does to the deliveries, and its audit event.
+func (s *Service) store(ctx context.Context, tx *sql.Tx, p access.Principal, u update) error {
+	if err := write(ctx, tx, u.stored, u.next); err != nil {
+		return err
+	}
+	if u.before.Enabled && !u.after.Enabled {
+		if err := s.cfg.Deliveries.Hold(ctx, tx, p.Environment, u.stored.ID, u.now); err != nil {
+			return err
+		}
+	}
+	if u.renewed {
+		if err := s.cfg.Deliveries.Renewed(ctx, tx, p.Environment, u.stored.ID, u.now); err != nil {
+			return err
+		}
+	}
+	e := event(p, "webhook_subscription.update", u.stored.ID, state(u.before, 1), state(u.after, 1))
+	if u.rotation.secret.Set {
+		e.After = state(u.after, 2)
+	}
+	if u.rotation.changed {
+		e.Details = audit.State{"secret_grace_seconds": u.rotation.grace}
+	}
+	return s.record(ctx, tx, u.now, e)
 }
 
 // Delete removes a subscription of the principal's environment. Its open deliveries are cancelled, its past ones kept.
@@ -165,7 +191,7 @@ func (s *Service) Delete(ctx context.Context, p access.Principal, subscriptionID
 	defer s.changed(ctx, p.Environment, subscriptionID)
 	return s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
 		now := s.cfg.Clock.Now()
-		stored, err := find(ctx, tx, p.View(), subscriptionID, false)
+		stored, err := s.lock(ctx, tx, p.View(), subscriptionID)
 		if err != nil {
 			return err
 		}

@@ -73,6 +73,7 @@ type keyRotation struct {
 }
 
 type rotateOutput struct {
+	httpapi.Versioned
 	// Always `no-store`.
 	CacheControl string `header:"Cache-Control"`
 	Body         APIKeyCreated
@@ -88,7 +89,7 @@ func respondKey(ctx context.Context) func(apikeys.Key, error) (*keyOutput, error
 		if err != nil {
 			return nil, err
 		}
-		return &keyOutput{Body: viewKey(k, httpapi.RequestTime(ctx))}, nil
+		return &keyOutput{Versioned: httpapi.Version(k.Version()), Body: viewKey(k, httpapi.RequestTime(ctx))}, nil
 	}
 }
 
@@ -101,8 +102,8 @@ func (h *handlers) rotate(ctx context.Context, in *rotateInput) (*rotateOutput, 
 	if err != nil {
 		return nil, err
 	}
-	return &rotateOutput{CacheControl: "no-store", Body: APIKeyCreated{APIKey: viewKey(k, httpapi.RequestTime(ctx)),
-		Key: secret.Reveal()}}, nil
+	return &rotateOutput{Versioned: httpapi.Version(k.Version()), CacheControl: "no-store",
+		Body: APIKeyCreated{APIKey: viewKey(k, httpapi.RequestTime(ctx)), Key: secret.Reveal()}}, nil
 }
 
 func (h *handlers) disable(ctx context.Context, in *keyInput) (*keyOutput, error) {

@@ -26,6 +26,7 @@ func (n *newAPIKey) Check(ctx context.Context, v *apperr.Violations) {
 }
 
 type createOutput struct {
+	httpapi.Versioned
 	// Always `no-store`.
 	CacheControl string `header:"Cache-Control"`
 	// The path of the new key.
@@ -45,6 +46,7 @@ type keyInput struct {
 }
 
 type keyOutput struct {
+	httpapi.Versioned
 	Body APIKey
 }
 
@@ -54,7 +56,7 @@ func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, 
 		return nil, err
 	}
 	return &createOutput{
-		CacheControl: "no-store", Location: httpapi.Prefix + "/api-keys/" + k.ID,
+		Versioned: httpapi.Version(k.Version()), CacheControl: "no-store", Location: httpapi.Prefix + "/api-keys/" + k.ID,
 		Body: APIKeyCreated{APIKey: viewKey(k, httpapi.RequestTime(ctx)), Key: secret.Reveal()},
 	}, nil
 }

@@ -55,7 +55,7 @@ func mount(api *httpapi.API, svc *apikeys.Service) {
 		Description: "Applies a merge patch (RFC 7396): absent fields stay. The update applies from the next request on, " +
 			"and on other nodes within five seconds. If you change more than the name, you need the permissions that the " +
 			"key's grants give.",
-		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeAPIKeyRevoked, apperr.CodePrivilegeEscalation},
+		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeAPIKeyRevoked, apperr.CodePrivilegeEscalation}, IfMatch: true,
 	}, h.update)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "rotate-api-key", Method: http.MethodPost, Path: itemPath + "/rotate", Tag: tag, AnyEnvironment: true,
@@ -65,34 +65,34 @@ func mount(api *httpapi.API, svc *apikeys.Service) {
 			"without a gap. At most two secrets work at the same time: during an overlap another rotation is " +
 			"`rotation_in_progress`, except with an overlap of 0, which ends all old secrets. An empty body means `{}`.",
 		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeAPIKeyRevoked, apperr.CodePrivilegeEscalation,
-			apperr.CodeRotationInProgress},
+			apperr.CodeRotationInProgress}, IfMatch: true,
 	}, h.rotate)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "disable-api-key", Method: http.MethodPost, Path: itemPath + "/disable", Tag: tag, AnyEnvironment: true,
 		Status: http.StatusOK, Permission: access.APIKeysWrite, Summary: "Disable an API key",
 		Description: "Disables the key. Requests with it are rejected until it is enabled. Disabling a disabled key " +
 			"changes nothing.",
-		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeAPIKeyRevoked},
+		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeAPIKeyRevoked}, IfMatch: true,
 	}, h.disable)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "enable-api-key", Method: http.MethodPost, Path: itemPath + "/enable", Tag: tag, AnyEnvironment: true,
 		Status: http.StatusOK, Permission: access.APIKeysWrite, Summary: "Enable an API key",
 		Description: "Enables a disabled key. Enabling a key that is not disabled changes nothing. An expired key stays " +
 			"expired.",
-		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeAPIKeyRevoked, apperr.CodePrivilegeEscalation},
+		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeAPIKeyRevoked, apperr.CodePrivilegeEscalation}, IfMatch: true,
 	}, h.enable)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "revoke-api-key", Method: http.MethodPost, Path: itemPath + "/revoke", Tag: tag, AnyEnvironment: true,
 		Status: http.StatusOK, Permission: access.APIKeysWrite, Summary: "Revoke an API key",
 		Description: "Revokes the key immediately and permanently: the next request with it is rejected. The key stays " +
 			"listed. Revoking a revoked key changes nothing.",
-		Errors: []apperr.Code{apperr.CodeNotFound},
+		Errors: []apperr.Code{apperr.CodeNotFound}, IfMatch: true,
 	}, h.revoke)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "delete-api-key", Method: http.MethodDelete, Path: itemPath, Tag: tag, AnyEnvironment: true,
 		Status: http.StatusNoContent, Permission: access.APIKeysWrite, Summary: "Delete an API key",
 		Description: "Revokes the key immediately and deletes it with its grants. Its audit trail is kept.",
-		Errors:      []apperr.Code{apperr.CodeNotFound},
+		Errors:      []apperr.Code{apperr.CodeNotFound}, IfMatch: true,
 	}, h.delete)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-api-key-usage", Method: http.MethodGet, Path: itemPath + "/usage", Tag: tag, AnyEnvironment: true,

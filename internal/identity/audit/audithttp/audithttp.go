@@ -35,20 +35,21 @@ func mount(api *httpapi.API, store *audit.Store, environments Environments, prin
 	h := &handlers{store: store, environments: environments, principals: principals}
 	httpapi.RegisterList(api, httpapi.Operation{
 		ID: "list-audit-events", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK, Tag: tag,
-		AnyEnvironment: true, Permission: access.AuditRead, Errors: []apperr.Code{apperr.CodeNotFound},
-		Summary: "List audit events",
-		Description: "Lists an audit trail, newest first. `environment_id` selects the trail of an environment, which may " +
-			"be deleted. Without it the trail is that of the team, with events that concern no environment. Every " +
-			"administrative change commits with one event. Events are numbered from 1 without gaps after they are committed. " +
-			"They appear here with their number, usually immediately and otherwise within a second.\n\n" +
+		AnyEnvironment: true, EnvironmentQuery: true, Permission: access.AuditRead,
+		Errors: []apperr.Code{apperr.CodeNotFound}, Summary: "List audit events",
+		Description: "Lists an audit trail, newest first. `environment_id`, or the header `Environment-Id`, selects the " +
+			"trail of an environment, which may be deleted. Without both the trail is that of the team, with events that " +
+			"concern no environment. Every administrative change commits with one event. Events are numbered from 1 " +
+			"without gaps after they are committed. They appear here with their number, usually immediately and " +
+			"otherwise within a second.\n\n" +
 			"If few of many events match the filters, the search ends after half a second. Such a page can be shorter than " +
 			"`limit`, or empty, and the next page continues it. Only a page without `X-Next-Cursor` is the last.",
 	}, httpapi.List[listInput, audit.Entry, auditEvent]{Search: h.list, View: viewListed, IsKey: isSeq,
 		Key: func(e *audit.Entry) string { return strconv.FormatInt(e.Seq, 10) }})
 	httpapi.RegisterStream(api, httpapi.Operation{
 		ID: "export-audit-events", Method: http.MethodGet, Path: collectionPath + "/export", Status: http.StatusOK, Tag: tag,
-		AnyEnvironment: true, Permission: access.AuditExport, Errors: []apperr.Code{apperr.CodeNotFound},
-		Download: []string{mediaJSONL, mediaCSV}, Summary: "Export audit events",
+		AnyEnvironment: true, EnvironmentQuery: true, Permission: access.AuditExport,
+		Errors: []apperr.Code{apperr.CodeNotFound}, Download: []string{mediaJSONL, mediaCSV}, Summary: "Export audit events",
 		Description: "Streams an audit trail, oldest first. `jsonl` is JSON lines: one event a line, as in the list. `csv` " +
 			"is RFC 4180 with a header; a text that a spreadsheet would read as a formula begins with an apostrophe. The " +
 			"export ends with the newest numbered event. To continue later or after a broken connection, set `after_seq` to " +

@@ -39,7 +39,7 @@ func (h *handlers) mountBindings(api *httpapi.API) {
 		ID: "get-role-binding", Method: http.MethodGet, Path: bindingPath, Tag: tagRoles, Status: http.StatusOK,
 		Permission: access.RolesRead, Summary: "Get a role binding",
 		Description: "Returns a role binding.",
-		Errors:      []apperr.Code{apperr.CodeNotFound},
+		Errors:      []apperr.Code{apperr.CodeNotFound}, IfNoneMatch: true,
 	}, h.getBinding)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "update-role-binding", Method: http.MethodPatch, Path: bindingPath, Tag: tagRoles,
@@ -48,7 +48,7 @@ func (h *handlers) mountBindings(api *httpapi.API) {
 			"conditions as granting the role; see `create-role-binding`. The role binding of the last permanent owner cannot " +
 			"get an end. A role binding that an identity provider manages cannot be changed.",
 		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodePrivilegeEscalation, apperr.CodeLastOwner,
-			apperr.CodeRoleBindingManaged},
+			apperr.CodeRoleBindingManaged}, IfMatch: true,
 	}, h.updateBinding)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "delete-role-binding", Method: http.MethodDelete, Path: bindingPath, Tag: tagRoles,
@@ -57,7 +57,7 @@ func (h *handlers) mountBindings(api *httpapi.API) {
 			"seconds. Only owners can revoke the role `owner`, and never from the last permanent owner. A role that an " +
 			"identity provider manages is granted again at the member's next sign-in with it, if their groups still include " +
 			"it.",
-		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeLastOwner},
+		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeLastOwner}, IfMatch: true,
 	}, h.deleteBinding)
 }
 
@@ -102,6 +102,7 @@ type createBindingInput struct {
 }
 
 type createBindingOutput struct {
+	httpapi.Versioned
 	// The path of the new role binding.
 	Location string `header:"Location"`
 	Body     wire.RoleBinding
@@ -119,6 +120,7 @@ type updateBindingInput struct {
 }
 
 type bindingOutput struct {
+	httpapi.Versioned
 	Body wire.RoleBinding
 }
 
@@ -138,7 +140,8 @@ func (h *handlers) createBinding(ctx context.Context, in *createBindingInput) (*
 	if err != nil {
 		return nil, err
 	}
-	return &createBindingOutput{Location: httpapi.Prefix + bindingsPath + "/" + b.ID, Body: wire.ViewRoleBinding(b)}, nil
+	return &createBindingOutput{Versioned: httpapi.Version(b.Version()),
+		Location: httpapi.Prefix + bindingsPath + "/" + b.ID, Body: wire.ViewRoleBinding(b)}, nil
 }
 
 func (h *handlers) getBinding(ctx context.Context, in *bindingInput) (*bindingOutput, error) {
@@ -147,7 +150,8 @@ func (h *handlers) getBinding(ctx context.Context, in *bindingInput) (*bindingOu
 
 func (h *handlers) updateBinding(ctx context.Context, in *updateBindingInput) (*bindingOutput, error) {
 	if !in.Body.ExpiresAt.Set {
-		return h.getBinding(ctx, &bindingInput{ID: in.ID})
+		out, err := h.getBinding(ctx, &bindingInput{ID: in.ID})
+		return httpapi.Unchanged(ctx, out, err)
 	}
 	var expires *int64
 	if !in.Body.ExpiresAt.Null {
@@ -164,5 +168,5 @@ func respondBinding(b members.Binding, err error) (*bindingOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &bindingOutput{Body: wire.ViewRoleBinding(b)}, nil
+	return &bindingOutput{Versioned: httpapi.Version(b.Version()), Body: wire.ViewRoleBinding(b)}, nil
 }

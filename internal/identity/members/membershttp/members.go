@@ -44,7 +44,7 @@ func (h *handlers) mountMembers(api *httpapi.API) {
 		ID: "get-member", Method: http.MethodGet, Path: memberPath, Tag: tagTeam, Status: http.StatusOK,
 		Permission: access.MembersRead, Summary: "Get a member",
 		Description: "Returns a member with their present roles.",
-		Errors:      []apperr.Code{apperr.CodeNotFound},
+		Errors:      []apperr.Code{apperr.CodeNotFound}, IfNoneMatch: true,
 	}, h.getMember)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "update-member", Method: http.MethodPatch, Path: memberPath, Tag: tagTeam, Status: http.StatusOK,
@@ -52,14 +52,14 @@ func (h *handlers) mountMembers(api *httpapi.API) {
 		Description: "Applies a merge patch (RFC 7396): absent fields stay. Disabling ends the member's sessions " +
 			"immediately. Their roles are kept until they are enabled again. Enabling has the same conditions as granting " +
 			"these roles; see `create-role-binding`. Only owners can disable an owner, and never the last permanent owner.",
-		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodePrivilegeEscalation, apperr.CodeLastOwner},
+		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodePrivilegeEscalation, apperr.CodeLastOwner}, IfMatch: true,
 	}, h.updateMember)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "remove-member", Method: http.MethodDelete, Path: memberPath, Tag: tagTeam,
 		Status: http.StatusNoContent, Permission: access.MembersWrite, Summary: "Remove a member",
 		Description: "Removes the user from the team with all their roles and ends their sessions immediately. Everything " +
 			"that they created is kept. Only owners can remove an owner, and never the last permanent owner.",
-		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeLastOwner},
+		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeLastOwner}, IfMatch: true,
 	}, h.removeMember)
 }
 
@@ -105,6 +105,7 @@ type updateMemberInput struct {
 }
 
 type memberOutput struct {
+	httpapi.Versioned
 	Body member
 }
 
@@ -125,7 +126,8 @@ func (h *handlers) getMember(ctx context.Context, in *memberInput) (*memberOutpu
 
 func (h *handlers) updateMember(ctx context.Context, in *updateMemberInput) (*memberOutput, error) {
 	if !in.Body.Disabled.Set {
-		return h.getMember(ctx, &memberInput{ID: in.ID})
+		out, err := h.getMember(ctx, &memberInput{ID: in.ID})
+		return httpapi.Unchanged(ctx, out, err)
 	}
 	return respondMember(h.svc.SetMemberDisabled(ctx, access.From(ctx), in.ID, in.Body.Disabled.Value))
 }
@@ -138,7 +140,7 @@ func respondMember(m members.Member, err error) (*memberOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &memberOutput{Body: viewMember(m)}, nil
+	return &memberOutput{Versioned: httpapi.Version(m.Version()), Body: viewMember(m)}, nil
 }
 
 func viewMember(m members.Member) member {

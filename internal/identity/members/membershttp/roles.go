@@ -45,7 +45,7 @@ func (h *handlers) mountRoles(api *httpapi.API) {
 		ID: "get-role", Method: http.MethodGet, Path: rolePath, Tag: tagRoles, Status: http.StatusOK,
 		Permission: access.RolesRead, Summary: "Get a role",
 		Description: "Returns a role.",
-		Errors:      []apperr.Code{apperr.CodeNotFound},
+		Errors:      []apperr.Code{apperr.CodeNotFound}, IfNoneMatch: true,
 	}, h.getRole)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "update-role", Method: http.MethodPatch, Path: rolePath, Tag: tagRoles, Status: http.StatusOK,
@@ -53,13 +53,13 @@ func (h *handlers) mountRoles(api *httpapi.API) {
 		Description: "Applies a merge patch (RFC 7396): absent fields stay. The update applies to every user with the role " +
 			"from their next request on. You need the added permissions in the whole team and without an end, otherwise it is " +
 			"`privilege_escalation`. System roles cannot be changed.",
-		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodePrivilegeEscalation, apperr.CodeRoleExists},
+		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodePrivilegeEscalation, apperr.CodeRoleExists}, IfMatch: true,
 	}, h.updateRole)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "delete-role", Method: http.MethodDelete, Path: rolePath, Tag: tagRoles, Status: http.StatusNoContent,
 		Permission: access.RolesWrite, Summary: "Delete a role",
 		Description: "Deletes a custom role that no one has. System roles cannot be deleted.",
-		Errors:      []apperr.Code{apperr.CodeNotFound, apperr.CodeRoleInUse},
+		Errors:      []apperr.Code{apperr.CodeNotFound, apperr.CodeRoleInUse}, IfMatch: true,
 	}, h.deleteRole)
 }
 
@@ -148,6 +148,7 @@ type createRoleInput struct {
 }
 
 type createRoleOutput struct {
+	httpapi.Versioned
 	// The path of the new role.
 	Location string `header:"Location"`
 	Body     roleView
@@ -165,6 +166,7 @@ type updateRoleInput struct {
 }
 
 type roleOutput struct {
+	httpapi.Versioned
 	Body roleView
 }
 
@@ -194,7 +196,8 @@ func (h *handlers) createRole(ctx context.Context, in *createRoleInput) (*create
 	if err != nil {
 		return nil, err
 	}
-	return &createRoleOutput{Location: httpapi.Prefix + rolesPath + "/" + string(r.ID), Body: viewRole(r)}, nil
+	return &createRoleOutput{Versioned: httpapi.Version(r.Version()),
+		Location: httpapi.Prefix + rolesPath + "/" + string(r.ID), Body: viewRole(r)}, nil
 }
 
 func (h *handlers) getRole(ctx context.Context, in *roleInput) (*roleOutput, error) {
@@ -217,7 +220,7 @@ func respondRole(r members.Role, err error) (*roleOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &roleOutput{Body: viewRole(r)}, nil
+	return &roleOutput{Versioned: httpapi.Version(r.Version()), Body: viewRole(r)}, nil
 }
 
 func viewRole(r members.Role) roleView {

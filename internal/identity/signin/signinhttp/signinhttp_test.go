@@ -85,7 +85,7 @@ func TestUnauthorizedIsOneResponse(t *testing.T) {
 			return s.Do(http.MethodGet, "/team/me", map[string]string{"Authorization": value}, nil)
 		}
 		for name, r := range map[string]identitytest.Response{
-			"other scheme":  bearer("Basic " + s.Token),
+			"other scheme":  bearer("Basic dXNlcjpwYXNzd29yZA=="),
 			"no token":      bearer("Bearer"),
 			"cut token":     bearer("Bearer " + s.Token[:len(s.Token)-1]),
 			"malformed key": s.Probe("x"),

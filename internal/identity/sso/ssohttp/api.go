@@ -70,14 +70,14 @@ func mount(api *httpapi.API, s *sso.Service, cookie Cookie) {
 		Permission: access.SSOWrite, Summary: "Update an identity provider",
 		Description: "Applies a merge patch (RFC 7396): absent fields stay. Roles that a mapping no longer grants are " +
 			"revoked at the user's next sign-in.",
-		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodePrivilegeEscalation},
+		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodePrivilegeEscalation}, IfMatch: true,
 	}, h.update)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "delete-sso-provider", Method: http.MethodDelete, Path: item, Tag: tag, Status: http.StatusNoContent,
 		Permission: access.SSOWrite, Summary: "Delete an identity provider",
 		Description: "Deletes the identity provider and revokes the roles granted by its groups. Its users remain members. " +
 			"They can sign in again if the same issuer is set up again.",
-		Errors: []apperr.Code{apperr.CodeNotFound},
+		Errors: []apperr.Code{apperr.CodeNotFound}, IfMatch: true,
 	}, h.delete)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "test-sso-provider", Method: http.MethodPost, Path: item + "/test", Tag: tag, Status: http.StatusOK,
@@ -103,7 +103,8 @@ func (h handler) create(ctx context.Context, in *createInput) (*createOutput, er
 	if err != nil {
 		return nil, err
 	}
-	return &createOutput{Location: httpapi.Prefix + collection + "/" + p.ID, Body: h.viewProvider(p)}, nil
+	return &createOutput{Versioned: httpapi.Version(p.Version()), Location: httpapi.Prefix + collection + "/" + p.ID,
+		Body: h.viewProvider(p)}, nil
 }
 
 func (h handler) list(ctx context.Context, _ *listInput, p page.Request) ([]sso.Provider, error) {
@@ -146,7 +147,7 @@ func (h handler) respond(p sso.Provider, err error) (*providerOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &providerOutput{Body: h.viewProvider(p)}, nil
+	return &providerOutput{Versioned: httpapi.Version(p.Version()), Body: h.viewProvider(p)}, nil
 }
 
 func (h handler) viewProvider(p sso.Provider) provider {

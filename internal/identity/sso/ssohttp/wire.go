@@ -175,6 +175,7 @@ type createInput struct {
 }
 
 type createOutput struct {
+	httpapi.Versioned
 	// The path of the new provider.
 	Location string `header:"Location"`
 	Body     provider
@@ -194,6 +195,7 @@ type updateInput struct {
 }
 
 type providerOutput struct {
+	httpapi.Versioned
 	Body provider
 }
 

@@ -38,13 +38,13 @@ func (h *handlers) mountEnvironments(api *httpapi.API) {
 		ID: "get-environment", Method: http.MethodGet, Path: environmentPath, Tag: tagEnvironments,
 		AnyEnvironment: true, Status: http.StatusOK, Permission: access.EnvironmentsRead, Summary: "Get an environment",
 		Description: "Returns an environment.",
-		Errors:      []apperr.Code{apperr.CodeNotFound},
+		Errors:      []apperr.Code{apperr.CodeNotFound}, IfNoneMatch: true,
 	}, h.getEnvironment)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "update-environment", Method: http.MethodPatch, Path: environmentPath, Tag: tagEnvironments,
 		AnyEnvironment: true, Status: http.StatusOK, Permission: access.EnvironmentsWrite, Summary: "Update an environment",
 		Description: "Applies a merge patch (RFC 7396): absent fields stay.",
-		Errors:      []apperr.Code{apperr.CodeNotFound, apperr.CodeEnvironmentExists},
+		Errors:      []apperr.Code{apperr.CodeNotFound, apperr.CodeEnvironmentExists}, IfMatch: true,
 	}, h.updateEnvironment)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "delete-environment", Method: http.MethodDelete, Path: environmentPath, Tag: tagEnvironments,
@@ -53,7 +53,7 @@ func (h *handlers) mountEnvironments(api *httpapi.API) {
 		Description: "Deletes an empty environment: one without connections, subscriptions and API keys, including revoked " +
 			"and expired keys. Its name can be used again. Its audit trail is kept. Events that it received stay stored but " +
 			"are no longer readable.",
-		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeEnvironmentNotEmpty},
+		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeEnvironmentNotEmpty}, IfMatch: true,
 	}, h.deleteEnvironment)
 }
 
@@ -112,12 +112,14 @@ type updateEnvironmentInput struct {
 type listEnvironmentsInput struct{ page.Query }
 
 type createEnvironmentOutput struct {
+	httpapi.Versioned
 	// The path of the new environment.
 	Location string `header:"Location"`
 	Body     wire.Environment
 }
 
 type environmentOutput struct {
+	httpapi.Versioned
 	Body wire.Environment
 }
 
@@ -129,8 +131,9 @@ func (h *handlers) createEnvironment(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	return &createEnvironmentOutput{Location: httpapi.Prefix + environmentsPath + "/" + string(e.ID),
-		Body: wire.ViewEnvironment(e)}, nil
+	return &createEnvironmentOutput{Versioned: httpapi.Version(e.Version()),
+		Location: httpapi.Prefix + environmentsPath + "/" + string(e.ID),
+		Body:     wire.ViewEnvironment(e)}, nil
 }
 
 func (h *handlers) listEnvironments(ctx context.Context, _ *listEnvironmentsInput,
@@ -159,5 +162,5 @@ func respondEnvironment(e team.Environment, err error) (*environmentOutput, erro
 	if err != nil {
 		return nil, err
 	}
-	return &environmentOutput{Body: wire.ViewEnvironment(e)}, nil
+	return &environmentOutput{Versioned: httpapi.Version(e.Version()), Body: wire.ViewEnvironment(e)}, nil
 }

@@ -27,18 +27,19 @@ func mount(api *httpapi.API, svc *team.Service) {
 		ID: "get-team", Method: http.MethodGet, Path: teamPath, Tag: tagTeam, Status: http.StatusOK,
 		Permission: access.TeamRead, Summary: "Get the team",
 		Description: "Returns the team of the signed-in user.",
-		Errors:      []apperr.Code{apperr.CodeNotFound},
+		Errors:      []apperr.Code{apperr.CodeNotFound}, IfNoneMatch: true,
 	}, h.get)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "update-team", Method: http.MethodPatch, Path: teamPath, Tag: tagTeam, Status: http.StatusOK,
 		Permission: access.TeamWrite, Summary: "Update the team",
 		Description: "Applies a merge patch (RFC 7396): absent fields stay.",
-		Errors:      []apperr.Code{apperr.CodeNotFound},
+		Errors:      []apperr.Code{apperr.CodeNotFound}, IfMatch: true,
 	}, h.update)
 	h.mountEnvironments(api)
 }
 
 type teamOutput struct {
+	httpapi.Versioned
 	Body wire.Team
 }
 
@@ -64,7 +65,8 @@ func (h *handlers) get(ctx context.Context, _ *struct{}) (*teamOutput, error) {
 
 func (h *handlers) update(ctx context.Context, in *updateTeamInput) (*teamOutput, error) {
 	if !in.Body.Name.Set {
-		return h.get(ctx, nil)
+		out, err := h.get(ctx, nil)
+		return httpapi.Unchanged(ctx, out, err)
 	}
 	return respondTeam(h.svc.Rename(ctx, access.From(ctx), in.Body.Name.Value))
 }
@@ -73,5 +75,5 @@ func respondTeam(t team.Team, err error) (*teamOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &teamOutput{Body: wire.ViewTeam(t)}, nil
+	return &teamOutput{Versioned: httpapi.Version(t.Version()), Body: wire.ViewTeam(t)}, nil
 }

@@ -61,7 +61,7 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 		Summary: "Update a connection",
 		Description: "Applies a merge patch (RFC 7396) to the writable fields: absent fields stay, and `null` clears a " +
 			"field that can be cleared. The update applies from the next webhook on.",
-		Errors: conflicts,
+		Errors: conflicts, IfMatch: true,
 	}), h.update)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "operate-connection", Method: http.MethodPost, Path: itemPath, Status: http.StatusOK,
@@ -72,13 +72,14 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 			"- `enable`: accepts webhooks again.\n" +
 			"- `rotate_webhook_path`: replaces the path token. The old `webhook_url` stops working immediately.\n" +
 			"- `delete`: deletes the connection and reports whether its credentials were revoked.",
-		Errors: conflicts,
+		Errors: conflicts, IfMatch: true,
 	}), h.operate)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "delete-connection", Method: http.MethodDelete, Path: itemPath, Status: http.StatusNoContent,
 		Summary: "Delete a connection",
 		Description: "Deletes the connection and its secrets. Its events are kept. Its alias stays reserved for the " +
 			"environment for 90 days, so that no one else can take over a URL that a provider still posts to.",
+		IfMatch: true,
 	}), h.delete)
 	mountSecrets(api, h, op)
 	mountEnrolment(api, h, op)
@@ -97,18 +98,22 @@ type Item struct {
 	ConnectionID string `path:"connection_id" example:"acme-production"`
 }
 
-type connectionOutput struct{ Body connection }
+type connectionOutput struct {
+	httpapi.Versioned
+	Body connection
+}
 
 func (h *handlers) output(c connections.Connection, err error) (*connectionOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &connectionOutput{Body: h.view(c)}, nil
+	return &connectionOutput{Versioned: httpapi.Version(c.Version()), Body: h.view(c)}, nil
 }
 
 type createInput struct{ Body creation }
 
 type createOutput struct {
+	httpapi.Versioned
 	Status int
 	// The path of the connection.
 	Location string `header:"Location"`
@@ -120,7 +125,8 @@ func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, 
 	if err != nil {
 		return nil, err
 	}
-	out := &createOutput{Status: http.StatusOK, Body: h.view(c)}
+	out := &createOutput{Versioned: httpapi.Version(c.Version()), Status: http.StatusOK,
+		Body: h.view(c)}
 	if created {
 		out.Status = http.StatusCreated
 		out.Location = httpapi.Prefix + collectionPath + "/" + url.PathEscape(c.ProviderConfigKey) + "/" +
@@ -179,10 +185,15 @@ type operateInput struct {
 	Body request
 }
 
-type operateOutput struct{ Body result }
+type operateOutput struct {
+	httpapi.Versioned
+	Body result
+}
 
 // result is the response of an operation: the connection, or a deletion.
 type result struct {
+	// version is that of the connection, without which the response has none.
+	version    httpapi.Versioned
 	connection *connection
 	deletion   *deletion
 }
@@ -231,7 +242,7 @@ func (h *handlers) result(c connections.Connection, err error) (result, error) {
 		return result{}, err
 	}
 	v := h.view(c)
-	return result{connection: &v}, nil
+	return result{connection: &v, version: httpapi.Version(c.Version())}, nil
 }
 
 func (h *handlers) operate(ctx context.Context, in *operateInput) (*operateOutput, error) {
@@ -240,11 +251,11 @@ func (h *handlers) operate(ctx context.Context, in *operateInput) (*operateOutpu
 		if err != nil {
 			return nil, err
 		}
-		return &operateOutput{Body: r}, nil
+		return &operateOutput{Versioned: r.version, Body: r}, nil
 	}
 	r, err := h.result(h.svc.Update(ctx, access.From(ctx), in.Provider, in.ConnectionID, in.Body.domain()))
 	if err != nil {
 		return nil, err
 	}
-	return &operateOutput{Body: r}, nil
+	return &operateOutput{Versioned: r.version, Body: r}, nil
 }

@@ -37,7 +37,7 @@ func Mount(api *httpapi.API, receiver Receiver, publisher Publisher, sampler Sam
 	mountSample(api, sampler)
 	h := &handler{receiver: receiver}
 	// The connection decides which of these methods its provider uses. GET is HEAD too.
-	const path = httpapi.Prefix + "/webhook/{connection}"
+	const path = httpapi.Prefix + "/webhook/{connection_id}"
 	api.Handle("GET "+path, h)
 	api.Handle("OPTIONS "+path, h)
 	api.Handle("POST "+path, h, inboundRoutes(api)...)
@@ -48,7 +48,7 @@ type handler struct{ receiver Receiver }
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	address := httpapi.ClientAddr(r.Context())
 	source := clientaddr.Host(address)
-	receipt, err := h.receiver.Receive(r.Context(), ingest.Request{Segment: r.PathValue("connection"), Source: source,
+	receipt, err := h.receiver.Receive(r.Context(), ingest.Request{Segment: r.PathValue("connection_id"), Source: source,
 		Address: address, HTTP: r, Deadlines: http.NewResponseController(w)})
 	if receipt.Rate != nil {
 		receipt.Rate.SetHeaders(w.Header())
@@ -99,13 +99,13 @@ func inboundRoutes(api *httpapi.API) []httpapi.Route {
 
 func pathParameters() []httpapi.Parameter {
 	maxLength := 255
-	return []httpapi.Parameter{{Name: "connection", In: "path", Description: "The connection's path token or alias.",
+	return []httpapi.Parameter{{Name: "connection_id", In: "path", Description: "The connection's path token or alias.",
 		Schema: &oas.Schema{Type: "string", MaxLength: &maxLength}, Example: "whk_06dprg8dj1v6hckm0sjzmn2m1c"}}
 }
 
 func handshakeRoute(method, why string) httpapi.Route {
 	r := httpapi.Route{
-		ID: "answer-webhook-handshake-" + strings.ToLower(method), Method: method, Path: "/webhook/{connection}",
+		ID: "answer-webhook-handshake-" + strings.ToLower(method), Method: method, Path: "/webhook/{connection_id}",
 		Tag: "Inbound", Summary: "Respond to a provider's handshake by " + method,
 		Description: why + " The definition of the connection's provider describes the response. Handshakes are not " +
 			"stored, and no handshake can make the service sign content that could pass as an event. If the provider's " +
@@ -152,7 +152,7 @@ func deliveryRoute(api *httpapi.API) httpapi.Route {
 		Example: Acknowledgement{EventUUID: "01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11", Status: "received"},
 	}
 	r := httpapi.Route{
-		ID: "receive-webhook", Method: http.MethodPost, Path: "/webhook/{connection}", Tag: "Inbound",
+		ID: "receive-webhook", Method: http.MethodPost, Path: "/webhook/{connection_id}", Tag: "Inbound",
 		Summary: "Receive a webhook from a provider",
 		Description: "Receives the webhooks of a provider. The provider's signature is the credential; `API-Key` and " +
 			"`Authorization` are ignored. The service responds when the event is durable. A duplicate gets 200 with " +

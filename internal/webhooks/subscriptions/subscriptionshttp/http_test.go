@@ -13,6 +13,7 @@ import (
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/id"
@@ -83,7 +84,7 @@ func (directory) Suggest(string) string { return "" }
 
 func (directory) ConfigKeyExists(_ id.Environment, key string) bool { return key == "github" }
 
-func (directory) Exists(_ context.Context, _ id.Environment, key, connectionID string) (bool, error) {
+func (directory) Exists(_ context.Context, _ db.Querier, _ id.Environment, key, connectionID string) (bool, error) {
 	return key == "github" && connectionID == "acme", nil
 }
 
@@ -91,7 +92,8 @@ func (directory) OfID(_ context.Context, _ id.Environment, connectionID string) 
 	return []connections.Connection{{ProviderConfigKey: "github", ConnectionID: connectionID}}, nil
 }
 
-func (directory) ExistsUnderAnyKey(_ context.Context, _ id.Environment, connectionID string) (bool, error) {
+func (directory) ExistsUnderAnyKey(_ context.Context, _ db.Querier, _ id.Environment,
+	connectionID string) (bool, error) {
 	return connectionID == "acme", nil
 }
 

@@ -56,11 +56,13 @@ func Mount(api *httpapi.API, svc *subscriptions.Service) {
 			"change which subscriptions a received event goes to. `enabled: false` holds the open deliveries and those of new " +
 			"events; `enabled: true` releases them. A new URL, or `enabled: true`, lets a subscription whose `health` is " +
 			"`failing` probe its receiver without delay.",
+		IfMatch: true,
 	}), h.update)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "delete-webhook-subscription", Method: http.MethodDelete, Path: itemPath, Status: http.StatusNoContent,
 		Summary:     "Delete a webhook subscription",
 		Description: "Deletes the subscription and cancels its open deliveries. The history of its deliveries is kept.",
+		IfMatch:     true,
 	}), h.delete)
 }
 
@@ -71,11 +73,15 @@ type itemInput struct {
 	ID string `path:"id" example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
-type itemOutput struct{ Body Subscription }
+type itemOutput struct {
+	httpapi.Versioned
+	Body Subscription
+}
 
 type createInput struct{ Body creation }
 
 type createOutput struct {
+	httpapi.Versioned
 	// Always `no-store`.
 	CacheControl string `header:"Cache-Control"`
 	// The path of the subscription.
@@ -90,8 +96,9 @@ func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, 
 		return nil, err
 	}
 	return &createOutput{
-		CacheControl: "no-store", Location: httpapi.Prefix + collectionPath + "/" + sub.ID,
-		Body: SubscriptionCreated{h.viewChanged(ctx, sub, p), generated.Reveal()},
+		Versioned: httpapi.Version(sub.Version()), CacheControl: "no-store",
+		Location: httpapi.Prefix + collectionPath + "/" + sub.ID,
+		Body:     SubscriptionCreated{h.viewChanged(ctx, sub, p), generated.Reveal()},
 	}, nil
 }
 
@@ -129,7 +136,7 @@ func (h *handlers) get(ctx context.Context, in *itemInput) (*itemOutput, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &itemOutput{Body: viewSubscription(sub, p)}, nil
+	return &itemOutput{Versioned: httpapi.Version(sub.Version()), Body: viewSubscription(sub, p)}, nil
 }
 
 type updateInput struct {
@@ -138,7 +145,10 @@ type updateInput struct {
 	Body Patch
 }
 
-type updateOutput struct{ Body SubscriptionUpdated }
+type updateOutput struct {
+	httpapi.Versioned
+	Body SubscriptionUpdated
+}
 
 // viewChanged returns a changed subscription with its warnings.
 func (h *handlers) viewChanged(ctx context.Context, sub subscriptions.Subscription,
@@ -152,7 +162,7 @@ func (h *handlers) update(ctx context.Context, in *updateInput) (*updateOutput, 
 	if err != nil {
 		return nil, err
 	}
-	return &updateOutput{Body: h.viewChanged(ctx, sub, p)}, nil
+	return &updateOutput{Versioned: httpapi.Version(sub.Version()), Body: h.viewChanged(ctx, sub, p)}, nil
 }
 
 func (h *handlers) delete(ctx context.Context, in *itemInput) (*struct{}, error) {
