@@ -28,15 +28,18 @@ func place(subscriptionID, column string) secretbox.AD {
 	return secretbox.AD{Table: collection, Column: column, RowID: subscriptionID}
 }
 
-func (s *Service) seal(subscriptionID, column, text string) ([]byte, error) {
-	sealed, err := s.cfg.Box.Seal([]byte(text), place(subscriptionID, column))
+// sealer encrypts and decrypts the columns of subscriptions.
+type sealer struct{ box *secretbox.Box }
+
+func (s sealer) seal(subscriptionID, column, text string) ([]byte, error) {
+	sealed, err := s.box.Seal([]byte(text), place(subscriptionID, column))
 	if err != nil {
 		return nil, fmt.Errorf("seal webhook subscription %s: %w", subscriptionID, err)
 	}
 	return sealed, nil
 }
 
-func (s *Service) sealHeaders(subscriptionID string, headers []Header) ([]byte, error) {
+func (s sealer) sealHeaders(subscriptionID string, headers []Header) ([]byte, error) {
 	text, err := db.EncodeJSON(headers)
 	if err != nil {
 		return nil, fmt.Errorf("encode headers of webhook subscription %s: %w", subscriptionID, err)
@@ -44,8 +47,8 @@ func (s *Service) sealHeaders(subscriptionID string, headers []Header) ([]byte, 
 	return s.seal(subscriptionID, columnHeaders, text)
 }
 
-func (s *Service) unseal(subscriptionID, column string, sealed []byte) (string, error) {
-	text, err := s.cfg.Box.Open(sealed, place(subscriptionID, column))
+func (s sealer) unseal(subscriptionID, column string, sealed []byte) (string, error) {
+	text, err := s.box.Open(sealed, place(subscriptionID, column))
 	if err != nil {
 		return "", fmt.Errorf("open webhook subscription %s: %w", subscriptionID, err)
 	}

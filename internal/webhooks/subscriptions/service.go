@@ -87,6 +87,7 @@ type Config struct {
 // Service stores subscriptions and finds those of an event. It is safe for concurrent use.
 type Service struct {
 	*Directory
+	sealer
 	cfg     Config
 	own     origin
 	targets cache.Cache[targetKey, *Target]
@@ -106,7 +107,7 @@ func New(cfg Config) *Service {
 	if cfg.Directory == nil {
 		cfg.Directory = NewDirectory(cfg.DB, nil)
 	}
-	return &Service{Directory: cfg.Directory, cfg: cfg, own: originOf(cfg.PublicURL), seen: -1}
+	return &Service{Directory: cfg.Directory, sealer: sealer{cfg.Box}, cfg: cfg, own: originOf(cfg.PublicURL), seen: -1}
 }
 
 // Emitter emits events about the service's own changes of subscriptions.
