@@ -56,6 +56,9 @@ type Operation struct {
 	Stream []StreamMessage
 	// Errors lists the codes in addition to those that follow from the declaration.
 	Errors []apperr.Code
+	// Example is the JSON of an example of the body, for the document and its samples. The default has the required
+	// properties of the body with their examples.
+	Example string
 	// MaxBodyBytes is the maximum size of the request body. 0 means 256 KiB.
 	MaxBodyBytes int64
 	// NoIdempotencyKey says that a POST accepts no Idempotency-Key, because its response must not be stored or describes
@@ -230,6 +233,7 @@ func (a *API) documentOperation(op Operation, types exchange) {
 		r.Headers[replayedHeader] = replayedDoc()
 	}
 	documentLimits(ho, op.Status)
+	a.documentRequest(ho, op)
 	for _, status := range op.OtherStatuses {
 		other := *ho.Responses[strconv.Itoa(op.Status)]
 		other.Description = http.StatusText(status)

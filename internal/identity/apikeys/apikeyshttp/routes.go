@@ -27,6 +27,8 @@ func mount(api *httpapi.API, svc *apikeys.Service) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-api-key", Method: http.MethodPost, Path: collectionPath, Tag: tag, AnyEnvironment: true,
 		Status: http.StatusCreated, Permission: access.APIKeysWrite, Summary: "Create an API key",
+		Example: `{"name": "billing service", "environment_id": "env_06dyxk8z3pk6n5q1v7wc4t2m9r", ` +
+			`"grants": [{"routes": ["webhooks"]}]}`,
 		Description: "Creates a key for one environment and returns it in full, in this response only: it is not stored. A " +
 			"key can do what its grants allow, and nothing without grants. A grant that denies takes precedence over grants " +
 			"that allow. Grants that name connections limit everything that the key can see and change: data of other " +
@@ -52,6 +54,7 @@ func mount(api *httpapi.API, svc *apikeys.Service) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "update-api-key", Method: http.MethodPatch, Path: itemPath, Tag: tag, AnyEnvironment: true,
 		Status: http.StatusOK, Permission: access.APIKeysWrite, Summary: "Update an API key",
+		Example: `{"name": "billing service"}`,
 		Description: "Applies a merge patch (RFC 7396): absent fields stay. The update applies from the next request on, " +
 			"and on other nodes within five seconds. If you change more than the name, you need the permissions that the " +
 			"key's grants give.",

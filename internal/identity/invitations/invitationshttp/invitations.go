@@ -32,6 +32,7 @@ func mount(api *httpapi.API, svc *invitations.Service) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-invitation", Method: http.MethodPost, Path: collectionPath, Tag: tag, Status: http.StatusCreated,
 		Permission: access.MembersWrite, Summary: "Invite a user",
+		Example: `{"email": "grace@example.test", "role": "developer", "scope": {"team": true}}`,
 		Description: "Invites a user to the team, with a role in the whole team or in one environment. The response " +
 			"contains a link with which the user chooses a password. The link is shown only in this response and works once. " +
 			"If a mail server is configured, the link is also mailed to the user.\n\n" +

@@ -19,6 +19,7 @@ import (
 
 const (
 	streamPath = collectionPath + "/stream"
+	streamTag  = "Event stream"
 	ticketPath = collectionPath + "/stream-ticket"
 	// retry is the reconnection time sent to clients.
 	retry = 3 * time.Second
@@ -30,7 +31,7 @@ const (
 func mountStream(api *httpapi.API, stream *eventstream.Service) {
 	h := &streaming{stream: stream}
 	httpapi.RegisterStream(api, httpapi.Operation{
-		ID: "stream-webhook-events", Method: http.MethodGet, Path: streamPath, Status: http.StatusOK, Tag: tag,
+		ID: "stream-webhook-events", Method: http.MethodGet, Path: streamPath, Status: http.StatusOK, Tag: streamTag,
 		Permission: access.EventsRead, Route: access.RouteEvents, Environment: true, Tickets: h,
 		Errors:  []apperr.Code{apperr.CodeTooManyStreams},
 		Summary: "Stream webhook events",
@@ -63,7 +64,7 @@ func mountStream(api *httpapi.API, stream *eventstream.Service) {
 	}, h.openStream)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-webhook-event-stream-ticket", Method: http.MethodPost, Path: ticketPath, Status: http.StatusCreated,
-		Tag: tag, Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
+		Tag: streamTag, Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
 		Errors:  []apperr.Code{apperr.CodeRateLimited},
 		Summary: "Create a ticket for the event stream",
 		Description: "Creates a ticket that opens `GET /webhook-events/stream` once within 60 seconds. The stream acts for " +
