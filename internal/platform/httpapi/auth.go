@@ -144,11 +144,11 @@ func (op Operation) authorizePrincipal(p access.Principal) (access.Principal, er
 	switch p.Kind {
 	case access.KindUser:
 		if !p.Has(op.Permission) && (!op.AnyEnvironment || !p.HasSomewhere(op.Permission)) {
-			return p, apperr.New(apperr.CodeForbidden, "The user does not have the permission "+string(op.Permission))
+			return p, apperr.New(apperr.CodeForbidden, missingPermission(op.Permission))
 		}
 	case access.KindAPIKey:
 		if !p.MayRoute(op.Route) {
-			return p, apperr.New(apperr.CodeGrantDenied, "The API key has no grant for the route "+string(op.Route))
+			return p, apperr.New(apperr.CodeGrantDenied, missingGrant(op.Route))
 		}
 		return p.Through(op.Route), nil
 	case access.KindSystem:
@@ -194,8 +194,7 @@ func (a *API) identify(ctx context.Context, sent credentials, op Operation) (acc
 		callFrom(ctx).keyID = p.ID
 		return p, err
 	case len(keys) == 1:
-		return access.Principal{}, apperr.New(apperr.CodeUnauthorized,
-			"This operation needs a user's access token; API keys cannot use it")
+		return access.Principal{}, apperr.New(apperr.CodeUnauthorized, keyRefused)
 	case len(tokens) == 1:
 		scheme, token, ok := strings.Cut(tokens[0], " ")
 		if !ok || !strings.EqualFold(scheme, "Bearer") {

@@ -35,6 +35,14 @@ func mountStream(api *httpapi.API, stream *eventstream.Service) {
 		Permission: access.EventsRead, Route: access.RouteEvents, Environment: true, Tickets: h,
 		Errors:  []apperr.Code{apperr.CodeTooManyStreams},
 		Summary: "Stream webhook events",
+		Messages: map[apperr.Code][]string{
+			apperr.CodeUnavailable: {
+				"The server has as many open streams as it can feed",
+			},
+			apperr.CodeAmbiguousCredentials: {
+				"Send one credential: API-Key, Authorization or ticket, once",
+			},
+		},
 		Description: "Streams server-sent events about received events, attempts and status changes as they happen. It " +
 			"takes the filters of the list.\n\n" +
 			"- `webhook_event.received` is sent once for each event.\n" +
@@ -67,6 +75,11 @@ func mountStream(api *httpapi.API, stream *eventstream.Service) {
 		Tag: streamTag, Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
 		Errors:  []apperr.Code{apperr.CodeRateLimited},
 		Summary: "Create a ticket for the event stream",
+		Messages: map[apperr.Code][]string{
+			apperr.CodeRateLimited: {
+				"Too many unused tickets",
+			},
+		},
 		Description: "Creates a ticket that opens `GET /webhook-events/stream` once within 60 seconds. The stream acts for " +
 			"the caller in the caller's environment and uses the filters of this request. The stream ends when the caller's " +
 			"key or session ends.",
