@@ -6,7 +6,7 @@ package apperr
 func (c Code) Example() string { return examples()[c] }
 
 func examples() map[Code]string {
-	return map[Code]string{
+	return map[Code]string{ //nolint:gosec // messages, no credentials
 		CodeInternal:             "An unexpected error occurred",
 		CodePayloadTooLarge:      "The body is larger than this route accepts",
 		CodeUnavailable:          "The service cannot store data right now; try again",
@@ -50,11 +50,11 @@ func examples() map[Code]string {
 		CodeTOTPActive:          "There is an authenticator app already; remove it first",
 		CodeSSOStateInvalid: "This browser has begun no such sign-in, or it took longer than ten minutes; sign in " +
 			"again",
-		CodeSSOFailed:         "The identity provider has refused the sign-in",
-		CodeSSOUnavailable:    "The identity provider does not respond",
+		CodeSSOFailed:         "The identity provider refuses the sign-in, or it was cancelled there.",
+		CodeSSOUnavailable:    "The identity provider cannot sign users in right now.",
 		CodeSSONotMember:      "The identity provider has signed you in, but you are no member of the team here",
 		CodeSSOAccountExists:  "A user has this e-mail address and is not linked to the identity provider; sign in as before",
-		CodeSSOProvidersLimit: "The team has 10 identity providers, which is as many as it may have",
+		CodeSSOProvidersLimit: "The team has 20 identity providers, which is as many as it may have",
 
 		CodeIdempotencyMismatch:   "The Idempotency-Key was sent before with another body or query",
 		CodeIdempotencyInProgress: "The first request with this Idempotency-Key is still in progress",

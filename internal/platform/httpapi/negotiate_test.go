@@ -24,8 +24,8 @@ func TestAcceptsGzip(t *testing.T) {
 	require.False(t, acceptsGzip(nil))
 }
 
-// Nothing that a client sends in Accept-Encoding or If-None-Match is more than a yes or a no, and encodings that it adds
-// in front do not change the response.
+// Accept-Encoding and If-None-Match take anything that a client sends, and encodings in front of gzip do not change the
+// result.
 func TestNegotiationOfAnything(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -59,8 +59,8 @@ type Operation struct {
 	// Example is the JSON of an example of the body, for the document and its samples. The default has the required
 	// properties of the body with their examples.
 	Example string
-	// Messages has the messages that the operation returns with a code, for the examples of its error responses, where they
-	// differ from those of other operations.
+	// Messages has the messages that the operation returns with a code, for the examples of its error responses, where
+	// they differ from those of other operations.
 	Messages map[apperr.Code][]string
 	// Missing lists the kinds of resources that a 404 may name in addition to those that follow from the path.
 	Missing []string

@@ -10,12 +10,12 @@ import (
 // webhooks on their way from a provider to a receiver, then who may call the API.
 func documentTags() []*huma.Tag {
 	return []*huma.Tag{
-		{Name: "Connections", Description: "A connection is your link to one account at a provider. It has the URL that the " +
-			"provider calls and the secrets that verify its webhooks."},
-		{Name: "Webhook events", Description: "An event is a stored webhook, or one that you publish yourself. It shows its " +
-			"deliveries and their attempts, and can be replayed."},
-		{Name: "Webhook subscriptions", Description: "A subscription forwards the events that match it to a URL, signed and " +
-			"with retries."},
+		{Name: "Connections", Description: "A connection is your link to one account at a provider. It has the URL that " +
+			"the provider calls and the secrets that verify its webhooks."},
+		{Name: "Webhook events", Description: "An event is a stored webhook, or one that you publish yourself. It shows " +
+			"its deliveries and their attempts, and can be replayed."},
+		{Name: "Webhook subscriptions", Description: "A subscription forwards the events that match it to a URL, signed " +
+			"and with retries."},
 		{Name: "Webhook replays", Description: "A bulk replay sends the events of a filter again, as after an outage of a " +
 			"receiver."},
 		{Name: "Event stream", Description: "The stream shows events and attempts as they happen, as server-sent events."},
@@ -25,8 +25,8 @@ func documentTags() []*huma.Tag {
 		{Name: "API keys", Description: "An API key belongs to one environment. Its grants say what it opens."},
 		{Name: "Environments", Description: "An environment separates data, such as production from staging."},
 		{Name: "Team", Description: "The team, its members, and invitations to join it."},
-		{Name: "Roles", Description: "A role is a set of permissions. A role binding gives it to a user, in the team or in one " +
-			"environment."},
+		{Name: "Roles", Description: "A role is a set of permissions. A role binding gives it to a user, in the team or in " +
+			"one environment."},
 		{Name: "Sign-in", Description: "Access tokens of users, their sessions, passwords and authenticator apps."},
 		{Name: "Identity providers", Description: "Sign-in with OpenID Connect, and roles from the groups of your " +
 			"directory."},

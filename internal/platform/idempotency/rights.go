@@ -40,8 +40,8 @@ func rightsOf(p access.Principal) (*rights, error) {
 const (
 	MessageLostPermissions = "The user has lost permissions since the first request with this Idempotency-Key, and does " +
 		"not get its response again; the request took effect once"
-	MessageLostGrants = "The API key has lost grants since the first request with this Idempotency-Key, and does not get " +
-		"its response again; the request took effect once"
+	MessageLostGrants = "The API key has lost grants since the first request with this Idempotency-Key, and does not " +
+		"get its response again; the request took effect once"
 )
 
 // check returns an error unless the caller, who is the one of the request, still has the rights.

@@ -134,8 +134,7 @@ try {
     await shoot(page, "narrow-" + id);
   }
 
-  await page.getByRole("button", { name: "Forget" }).click();
-  await page.waitForEvent("load");
+  await Promise.all([page.waitForEvent("load"), page.getByRole("button", { name: "Forget" }).click()]);
   seen.kept.forgotten = await place(page, task.key);
 } catch (error) {
   seen.error = String(error.stack);

@@ -37,8 +37,8 @@ func pythonLiteral(body json.RawMessage) string {
 	})
 }
 
-// quoted returns a text in double quotes with the escapes of JSON, which Go, TypeScript and Python share for all that is
-// in a request.
+// quoted returns a text in double quotes with the escapes of JSON, which Go, TypeScript and Python share for all that
+// is in a request.
 func quoted(text string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -5,13 +5,14 @@ package samples
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 )
 
 // Names of the environment variables that the programs read. The first two are those of the commands.
 const (
 	serverVariable      = "SALLYPORT_SERVER"
-	keyVariable         = "SALLYPORT_API_KEY" //nolint:gosec // the name of a variable
+	keyVariable         = "SALLYPORT_API_KEY"
 	tokenVariable       = "SALLYPORT_ACCESS_TOKEN"
 	environmentVariable = "SALLYPORT_ENVIRONMENT_ID"
 )
@@ -90,7 +91,7 @@ func curl(r Request) string {
 	if r.Stream {
 		b.WriteString(" --no-buffer")
 	}
-	if r.Method != "GET" && (r.Method != "POST" || r.Body == nil) {
+	if r.Method != http.MethodGet && (r.Method != http.MethodPost || r.Body == nil) {
 		b.WriteString(" --request " + r.Method)
 	}
 	fmt.Fprintf(&b, ` "$%s%s"`, serverVariable, r.Path)
@@ -161,7 +162,7 @@ func typeScript(r Request) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "const response = await fetch(`${process.env.%s}%s`", serverVariable, r.Path)
 	var options strings.Builder
-	if r.Method != "GET" {
+	if r.Method != http.MethodGet {
 		fmt.Fprintf(&options, "  method: %q,\n", r.Method)
 	}
 	if list := r.headers(); len(list) > 0 {
@@ -202,7 +203,8 @@ func python(r Request) string {
 		b.WriteString("import json\n")
 	}
 	b.WriteString("import os\nimport sys\nimport urllib.error\nimport urllib.request\n\n")
-	fmt.Fprintf(&b, "request = urllib.request.Request(\n    os.environ[%q] + %q,\n    method=%q,\n", serverVariable, r.Path, r.Method)
+	fmt.Fprintf(&b, "request = urllib.request.Request(\n    os.environ[%q] + %q,\n    method=%q,\n",
+		serverVariable, r.Path, r.Method)
 	if list := r.headers(); len(list) > 0 {
 		b.WriteString("    headers={\n")
 		for _, h := range list {

@@ -46,8 +46,9 @@ func TestGolden(t *testing.T) {
 }
 
 // quotes has every kind of value, and text that has to be escaped.
-const quotes = `{"z": "it's \"quoted\" \\ with ` + "`" + `ticks` + "`" + `, ${x} and ü\n", "a": [1, 2.50, true, false, null], ` +
-	`"empty": {}, "none": [], "deep": [{"b": {"c": [[]]}}], "long": ["` + `aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa` + `", "b"]}`
+const quotes = `{"z": "it's \"quoted\" \\ with ` + "`ticks`" + `, ${x} and ü\n", "a": [1, 2.50, true, false, null], ` +
+	`"empty": {}, "none": [], "deep": [{"b": {"c": [[]]}}], ` +
+	`"long": ["aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "b"]}`
 
 // The body in a program is the body of the example: formatting keeps its values, and the order of its members.
 func TestBodiesKeepTheirValue(t *testing.T) {
