@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,8 +55,8 @@ func (w *world) file(method, path string, headers ...string) response {
 	require.NoError(w.t, err)
 	// Without it the client would ask for gzip and decompress it.
 	r.Header.Set("Accept-Encoding", "identity")
-	for i := 0; i < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
+	for pair := range slices.Chunk(headers, 2) {
+		r.Header.Set(pair[0], pair[len(pair)-1])
 	}
 	return w.send(r)
 }
