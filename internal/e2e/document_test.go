@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"mime"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -147,7 +148,36 @@ func (d *document) check(t *testing.T, a response) {
 	body, err := jsonschema.UnmarshalJSON(bytes.NewReader(a.body))
 	require.NoError(t, err, "%s", a.body)
 	require.NoError(t, schema.Validate(body), "%s %s %s: %s", a.method, template, status, a.body)
+	if code := text(at(body, "error", "code")); code != "" && a.status >= http.StatusBadRequest {
+		d.checkExample(t, a.method+" "+template+" "+status, responses[status], code, text(at(body, "error", "message")))
+	}
 }
+
+// checkExample compares an error with the examples of its response: one of them has its code and its message. Numbers
+// differ, and a message may go on where the example ends, as with the place where a permission is missing.
+func (d *document) checkExample(t *testing.T, where string, response any, code, message string) {
+	t.Helper()
+	if code == string(apperr.CodeSSOFailed) || code == string(apperr.CodeSSOUnavailable) {
+		return // their messages say what a provider did, which can be anything
+	}
+	var known []string
+	for _, v := range members(at(response, "content", "application/json", "examples")) {
+		e := at(d.resolve(v), "value", "error")
+		if text(at(e, "code")) == code {
+			known = append(known, text(at(e, "message")))
+		}
+	}
+	for _, example := range known {
+		if strings.HasPrefix(withoutNumbers(message), withoutNumbers(example)) {
+			return
+		}
+	}
+	require.Contains(t, known, message, "%s: no example of %s has the message", where, code)
+}
+
+func withoutNumbers(message string) string { return numbers().ReplaceAllString(message, "0") }
+
+var numbers = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\d+`) })
 
 // schema compiles the schema at a place in the document.
 func (d *document) schema(t *testing.T, names ...string) *jsonschema.Schema {

@@ -182,20 +182,34 @@ func walk(v any, names []string, fn func(names []string, node map[string]any)) {
 	}
 }
 
+// docsFiles returns the paths of the files that the reference page loads.
+func (w *world) docsFiles() []string {
+	w.t.Helper()
+	page := w.get("/docs").want(w, http.StatusOK)
+	var paths []string
+	for _, m := range regexp.MustCompile(`(?:src|href)="(/docs/[^"]*)"`).FindAllStringSubmatch(string(page.body), -1) {
+		paths = append(paths, m[1])
+	}
+	return paths
+}
+
 // The reference page shows the document without a request to any other host: it loads only its own files, and its
-// content policy permits nothing else.
+// content policy permits nothing else. The viewer itself can load from elsewhere, so the policy and the browser's test
+// cover it.
 func TestDocsLoadNothingFromElsewhere(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		page := w.get("/docs").want(w, http.StatusOK)
 		require.Equal(w.t, "text/html; charset=utf-8", page.header.Get("Content-Type"))
-		assets := regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(string(page.body), -1)
-		require.NotEmpty(w.t, assets)
+		require.NotContains(w.t, string(page.body), "<script>")
+		require.NotContains(w.t, string(page.body), "<style")
 		files := map[string]response{"/docs": page}
-		for _, a := range assets {
-			require.True(w.t, strings.HasPrefix(a[1], "/") && !strings.HasPrefix(a[1], "//"), a[1])
-			files[a[1]] = w.get(a[1]).want(w, http.StatusOK)
-			require.Regexp(w.t, `^text/(css|javascript); charset=utf-8$`, files[a[1]].header.Get("Content-Type"))
+		for _, m := range regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(string(page.body), -1) {
+			require.Regexp(w.t, `^(data:,|/openapi\.json|/docs/[^/]+)$`, m[1])
+		}
+		for _, path := range w.docsFiles() {
+			files[path] = w.get(path).want(w, http.StatusOK)
+			require.Regexp(w.t, `^text/(css|javascript); charset=utf-8$`, files[path].header.Get("Content-Type"))
 		}
 		for name, f := range files {
 			require.Equal(w.t, "nosniff", f.header.Get("X-Content-Type-Options"), name)
@@ -213,10 +227,10 @@ func TestDocsLoadNothingFromElsewhere(t *testing.T) {
 			require.Equal(w.t, []string{"'self'"}, sources["script-src"])
 			require.Equal(w.t, []string{"'self'"}, sources["connect-src"])
 			require.Equal(w.t, []string{"'none'"}, sources["frame-ancestors"])
-			require.Empty(w.t, loads(f.body), name)
+			if !strings.HasPrefix(name, "/docs/scalar-") {
+				require.Empty(w.t, loads(f.body), name)
+			}
 		}
-		require.Contains(w.t, string(files["/docs/start.js"].body), "validatorUrl: null",
-			"the viewer would send the document to a validator")
 	})
 }
 

@@ -146,11 +146,11 @@ func (op Operation) authorizePrincipal(p access.Principal) (access.Principal, er
 	switch p.Kind {
 	case access.KindUser:
 		if !p.Has(op.Permission) && (!op.AnyEnvironment || !p.HasSomewhere(op.Permission)) {
-			return p, apperr.New(apperr.CodeForbidden, "The user does not have the permission "+string(op.Permission))
+			return p, apperr.New(apperr.CodeForbidden, missingPermission(op.Permission))
 		}
 	case access.KindAPIKey:
 		if !p.MayRoute(op.Route) {
-			return p, apperr.New(apperr.CodeGrantDenied, "The API key has no grant for the route "+string(op.Route))
+			return p, apperr.New(apperr.CodeGrantDenied, missingGrant(op.Route))
 		}
 		return p.Through(op.Route), nil
 	case access.KindSystem:

@@ -57,6 +57,7 @@ func (a *API) describeFields() error {
 	if err := json.Unmarshal(openapi.Descriptions(), &texts); err != nil {
 		return fmt.Errorf("read the descriptions of fields: %w", err)
 	}
+	a.huma.OpenAPI().Tags = usedTags(a.huma.OpenAPI())
 	for _, f := range a.documentedFields() {
 		if text := texts[f.Package][f.Type][f.Name]; text != "" {
 			f.describe(text)

@@ -2,71 +2,107 @@ package httpapi
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
-	swaggerFiles "github.com/swaggo/files/v2"
+
+	"sallyport/internal/platform/httpapi/viewer"
 )
 
-// docsCSP lets the viewer load from this origin only. Swagger UI sets inline styles and loads icons from data URLs.
+// docsCSP lets the viewer load from this origin and send requests to it only. The viewer sets style attributes, which
+// neither a hash nor a nonce can allow, and draws icons from data URLs.
 const docsCSP = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
 	"connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-const docsPage = `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<title>Sallyport API</title>
-<link rel="stylesheet" href="/docs/swagger-ui.css">
-</head>
-<body>
-<div id="swagger-ui"></div>
-<script src="/docs/swagger-ui-bundle.js"></script>
-<script src="/docs/start.js"></script>
-</body>
-</html>
-`
-
-const docsScript = `window.ui = SwaggerUIBundle({url: "/openapi.json", dom_id: "#swagger-ui", deepLinking: true, ` +
-	`validatorUrl: null});
-`
+const (
+	// revalidate lets a browser keep a file and ask each time whether it has changed.
+	revalidate = "public, no-cache"
+	// keepForever is for files whose path changes with their content.
+	keepForever = "public, max-age=31536000, immutable"
+)
 
 func (a *API) mountDocs() {
-	document := sync.OnceValues(a.Document)
+	document := sync.OnceValues(func() (*static, error) {
+		text, err := a.Document()
+		if err != nil {
+			return nil, err
+		}
+		return newStatic("application/json", revalidate, viewer.Compress(text), func() ([]byte, error) { return text, nil }),
+			nil
+	})
 	a.handle("GET /openapi.json", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		doc, err := document()
+		s, err := document()
 		if err != nil {
 			WriteError(w, r, err)
 			return
 		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(doc) // the client is gone when this fails
+		s.ServeHTTP(w, r)
 	}))
-	page := func(contentType, text string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", contentType)
-			w.Header().Set("Content-Security-Policy", docsCSP)
-			_, _ = w.Write([]byte(text)) // the client is gone when this fails
-		}
+	files, err := viewer.Files()
+	if err != nil {
+		panic(err) // they are embedded
 	}
-	a.handle("GET /docs", page("text/html; charset=utf-8", docsPage))
-	a.handle("GET /docs/start.js", page("text/javascript; charset=utf-8", docsScript))
-	for name, contentType := range map[string]string{
-		"swagger-ui.css":       "text/css; charset=utf-8",
-		"swagger-ui-bundle.js": "text/javascript; charset=utf-8",
-	} {
-		a.handle("GET /docs/"+name, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			b, err := fs.ReadFile(swaggerFiles.FS, name)
-			if err != nil {
-				WriteError(w, r, fmt.Errorf("read the docs viewer: %w", err))
-				return
-			}
-			page(contentType, string(b))(w, r)
+	for _, f := range files {
+		cache := revalidate
+		if f.Immutable {
+			cache = keepForever
+		}
+		s := newStatic(f.ContentType, cache, f.Compressed, sync.OnceValues(f.Content))
+		a.handle("GET "+f.Path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			header := w.Header()
+			header.Set("Content-Security-Policy", docsCSP)
+			header.Set("Referrer-Policy", "no-referrer")
+			header.Set("Cross-Origin-Opener-Policy", "same-origin")
+			s.ServeHTTP(w, r)
 		}))
+	}
+}
+
+// static serves a file that does not change while the process runs, compressed to clients that accept it.
+type static struct {
+	contentType, cache, digest string
+	compressed                 []byte
+	// plain returns the content for clients that do not accept the compressed one.
+	plain func() ([]byte, error)
+}
+
+func newStatic(contentType, cache string, compressed []byte, plain func() ([]byte, error)) *static {
+	digest := sha256.Sum256(compressed)
+	return &static{contentType, cache, hex.EncodeToString(digest[:16]), compressed, plain}
+}
+
+// ServeHTTP responds to GET and HEAD.
+func (s *static) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Cache-Control", s.cache)
+	header.Set("Vary", "Accept-Encoding")
+	content, tag := s.compressed, `"`+s.digest+`-gzip"` // each encoding has a tag of its own (RFC 9110 section 8.8.3.3)
+	if !acceptsGzip(r.Header.Values("Accept-Encoding")) {
+		var err error
+		if content, err = s.plain(); err != nil {
+			WriteError(w, r, err)
+			return
+		}
+		tag = `"` + s.digest + `"`
+	}
+	header.Set("ETag", tag)
+	if hasTag(r.Header.Values("If-None-Match"), tag) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	if tag != `"`+s.digest+`"` {
+		header.Set("Content-Encoding", "gzip")
+	}
+	header.Set("Content-Type", s.contentType)
+	header.Set("Content-Length", fmt.Sprint(len(content)))
+	w.WriteHeader(http.StatusOK)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(content) // the client is gone when this fails
 	}
 }
 

@@ -59,6 +59,14 @@ type Operation struct {
 	Stream []StreamMessage
 	// Errors lists the codes in addition to those that follow from the declaration.
 	Errors []apperr.Code
+	// Example is the JSON of an example of the body, for the document and its samples. The default has the required
+	// properties of the body with their examples.
+	Example string
+	// Messages has the messages that the operation returns with a code, for the examples of its error responses, where
+	// they differ from those of other operations.
+	Messages map[apperr.Code][]string
+	// Missing lists the kinds of resources that a 404 may name in addition to those that follow from the path.
+	Missing []string
 	// MaxBodyBytes is the maximum size of the request body. 0 means 256 KiB.
 	MaxBodyBytes int64
 	// NoIdempotencyKey says that a POST accepts no Idempotency-Key, because its response must not be stored or describes
@@ -245,6 +253,8 @@ func (a *API) documentOperation(op Operation, types exchange) {
 	}
 	documentLimits(ho, op.Status)
 	op.documentConditions(ho)
+	a.documentRequest(ho, op)
+	a.documentErrors(ho, op)
 	for _, status := range op.OtherStatuses {
 		other := *ho.Responses[strconv.Itoa(op.Status)]
 		other.Description = http.StatusText(status)

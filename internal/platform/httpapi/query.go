@@ -87,8 +87,7 @@ func (q queryParameters) read(r *http.Request) []apperr.Detail {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		schema, known := q[name]
 		if !known {
-			violations = append(violations, apperr.Detail{Location: "query." + name, Rule: "unknown_parameter",
-				Message: "the parameter is unknown"})
+			violations = append(violations, unknownParameter(name))
 			continue
 		}
 		var found []apperr.Detail

@@ -1,12 +1,14 @@
 package httpapi
 
 import (
+	"maps"
 	"net/http"
 	"strconv"
 
-	"sallyport/internal/platform/httpapi/oas"
-
 	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/httpapi/oas"
 )
 
 // Route describes a route of a plain handler, which Handle mounts. Nothing in it is derived or enforced: tests compare
@@ -51,8 +53,11 @@ type Body struct {
 type Response struct {
 	Description string
 	// Error says that the body is the error envelope; Content is empty then.
-	Error   bool
-	Headers map[string]Header
+	Error bool
+	// Messages has the messages of the codes that the description of an error response names, where they differ from those
+	// of other routes.
+	Messages map[apperr.Code][]string
+	Headers  map[string]Header
 	// Content has the body by media type.
 	Content map[string]Content
 }
@@ -69,9 +74,17 @@ type Content struct {
 	Example any
 }
 
-// ErrorResponse returns the description of an error response.
+// ErrorResponse returns the description of an error response, which names its codes.
 func ErrorResponse(description string) Response {
 	return Response{Description: description, Error: true}
+}
+
+// Saying returns the response with the messages of a code.
+func (r Response) Saying(code apperr.Code, messages ...string) Response {
+	all := map[apperr.Code][]string{code: messages}
+	maps.Copy(all, r.Messages)
+	r.Messages = all
+	return r
 }
 
 func (r Route) operation(a *API) *huma.Operation {
@@ -89,6 +102,7 @@ func (r Route) operation(a *API) *huma.Operation {
 		op.Responses[status] = response.document(a)
 	}
 	documentLimits(op, r.Success)
+	r.documentErrors(a, op)
 	return op
 }
 

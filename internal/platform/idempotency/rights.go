@@ -36,6 +36,14 @@ func rightsOf(p access.Principal) (*rights, error) {
 	return r, nil
 }
 
+// Messages of the errors of a caller who sends a request again with fewer rights than before.
+const (
+	MessageLostPermissions = "The user has lost permissions since the first request with this Idempotency-Key, and does " +
+		"not get its response again; the request took effect once"
+	MessageLostGrants = "The API key has lost grants since the first request with this Idempotency-Key, and does not " +
+		"get its response again; the request took effect once"
+)
+
 // check returns an error unless the caller, who is the one of the request, still has the rights.
 func (r *rights) check(p access.Principal) error {
 	if r == nil {
@@ -51,8 +59,7 @@ func (r *rights) check(p access.Principal) error {
 		}
 	}
 	if lost {
-		return apperr.New(apperr.CodeForbidden, "The user has lost permissions since the first request with this "+
-			"Idempotency-Key, and does not get its response again; the request took effect once")
+		return apperr.New(apperr.CodeForbidden, MessageLostPermissions)
 	}
 	return nil
 }
@@ -72,6 +79,5 @@ func (r *rights) checkKey(p access.Principal) error {
 }
 
 func errNarrowed() error {
-	return apperr.New(apperr.CodeGrantDenied, "The API key has lost grants since the first request with this "+
-		"Idempotency-Key, and does not get its response again; the request took effect once")
+	return apperr.New(apperr.CodeGrantDenied, MessageLostGrants)
 }

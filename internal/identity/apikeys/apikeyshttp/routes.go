@@ -27,6 +27,9 @@ func mount(api *httpapi.API, svc *apikeys.Service) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-api-key", Method: http.MethodPost, Path: collectionPath, Tag: tag, AnyEnvironment: true,
 		Status: http.StatusCreated, Permission: access.APIKeysWrite, Summary: "Create an API key",
+		Example: `{"name": "billing service", "environment_id": "env_06dyxk8z3pk6n5q1v7wc4t2m9r", ` +
+			`"grants": [{"routes": ["webhooks"]}]}`,
+		Missing: []string{"environment"},
 		Description: "Creates a key for one environment and returns it in full, in this response only: it is not stored. A " +
 			"key can do what its grants allow, and nothing without grants. A grant that denies takes precedence over grants " +
 			"that allow. Grants that name connections limit everything that the key can see and change: data of other " +
@@ -38,6 +41,7 @@ func mount(api *httpapi.API, svc *apikeys.Service) {
 	httpapi.RegisterList(api, httpapi.Operation{
 		ID: "list-api-keys", Method: http.MethodGet, Path: collectionPath, Tag: tag, AnyEnvironment: true,
 		Status: http.StatusOK, Permission: access.APIKeysRead, Summary: "List API keys",
+		Missing: []string{"environment"},
 		Description: "Returns the keys of the team, newest first, without their secrets. Revoked and expired keys are " +
 			"listed until they are deleted. A filter with an environment of another team is `not_found`.",
 		Errors: []apperr.Code{apperr.CodeNotFound},
@@ -52,6 +56,7 @@ func mount(api *httpapi.API, svc *apikeys.Service) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "update-api-key", Method: http.MethodPatch, Path: itemPath, Tag: tag, AnyEnvironment: true,
 		Status: http.StatusOK, Permission: access.APIKeysWrite, Summary: "Update an API key",
+		Example: `{"name": "billing service"}`,
 		Description: "Applies a merge patch (RFC 7396): absent fields stay. The update applies from the next request on, " +
 			"and on other nodes within five seconds. If you change more than the name, you need the permissions that the " +
 			"key's grants give.",
@@ -104,6 +109,11 @@ func mount(api *httpapi.API, svc *apikeys.Service) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "verify-api-key", Method: http.MethodPost, Path: collectionPath + "/verify", Tag: tag, AnyEnvironment: true,
 		Status: http.StatusOK, Permission: access.APIKeysRead, Summary: "Verify an API key",
+		Messages: map[apperr.Code][]string{
+			apperr.CodeRateLimited: {
+				"Too many keys were verified; try again later",
+			},
+		},
 		Description: "Checks whether a text is a working key of the team, and which one. Use it to find the owner of a key " +
 			"that was found somewhere. The response is the same for a text that is not a key, for a wrong or rotated-out " +
 			"secret, and for a key of another team. The limit is 30 requests a minute for each user.",

@@ -37,6 +37,7 @@ func mount(api *httpapi.API, store *audit.Store, environments Environments, prin
 		ID: "list-audit-events", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK, Tag: tag,
 		AnyEnvironment: true, EnvironmentQuery: true, Permission: access.AuditRead,
 		Errors: []apperr.Code{apperr.CodeNotFound}, Summary: "List audit events",
+		Missing: []string{"environment"},
 		Description: "Lists an audit trail, newest first. `environment_id`, or the header `Environment-Id`, selects the " +
 			"trail of an environment, which may be deleted. Without both the trail is that of the team, with events that " +
 			"concern no environment. Every administrative change commits with one event. Events are numbered from 1 " +
@@ -50,6 +51,7 @@ func mount(api *httpapi.API, store *audit.Store, environments Environments, prin
 		ID: "export-audit-events", Method: http.MethodGet, Path: collectionPath + "/export", Status: http.StatusOK, Tag: tag,
 		AnyEnvironment: true, EnvironmentQuery: true, Permission: access.AuditExport,
 		Errors: []apperr.Code{apperr.CodeNotFound}, Download: []string{mediaJSONL, mediaCSV}, Summary: "Export audit events",
+		Missing: []string{"environment"},
 		Description: "Streams an audit trail, oldest first. `jsonl` is JSON lines: one event a line, as in the list. `csv` " +
 			"is RFC 4180 with a header; a text that a spreadsheet would read as a formula begins with an apostrophe. The " +
 			"export ends with the newest numbered event. To continue later or after a broken connection, set `after_seq` to " +

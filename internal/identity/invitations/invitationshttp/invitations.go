@@ -32,6 +32,7 @@ func mount(api *httpapi.API, svc *invitations.Service) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-invitation", Method: http.MethodPost, Path: collectionPath, Tag: tag, Status: http.StatusCreated,
 		Permission: access.MembersWrite, Summary: "Invite a user",
+		Example: `{"email": "grace@example.test", "role": "developer", "scope": {"team": true}}`,
 		Description: "Invites a user to the team, with a role in the whole team or in one environment. The response " +
 			"contains a link with which the user chooses a password. The link is shown only in this response and works once. " +
 			"If a mail server is configured, the link is also mailed to the user.\n\n" +
@@ -65,6 +66,11 @@ func mount(api *httpapi.API, svc *invitations.Service) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "resend-invitation", Method: http.MethodPost, Path: itemPath + "/resend", Tag: tag,
 		Status: http.StatusOK, Permission: access.MembersWrite, Summary: "Create a new link for an invitation",
+		Messages: map[apperr.Code][]string{
+			apperr.CodeRateLimited: {
+				"The link was made just now; try again later",
+			},
+		},
 		Description: "Creates a new link that works for seven days, also for an expired invitation, and mails it if a mail " +
 			"server is configured. The previous link stops working. The caller becomes the user who invites; see " +
 			"`create-invitation`. The request is rejected within a minute after the previous link.",
@@ -74,6 +80,14 @@ func mount(api *httpapi.API, svc *invitations.Service) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "accept-invitation", Method: http.MethodPost, Path: acceptPath, Tag: tag,
 		Status: http.StatusCreated, Public: true, Summary: "Accept an invitation",
+		Messages: map[apperr.Code][]string{
+			apperr.CodeUnauthorized: {
+				"The invitation link is not valid: it was used or revoked, or it expired",
+			},
+			apperr.CodeRateLimited: {
+				"Too many attempts; try again later",
+			},
+		},
 		Description: "Makes the holder of the token a member with the password that they choose. The new member then signs " +
 			"in with `POST /team/login`. The token works once, and only while the user who invited can grant the role. A " +
 			"token that does not work, for any reason, is `unauthorized`.",

@@ -30,6 +30,8 @@ func (h *handlers) mountBindings(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-role-binding", Method: http.MethodPost, Path: bindingsPath, Tag: tagRoles,
 		Status: http.StatusCreated, Permission: access.RolesWrite, Summary: "Grant a role",
+		Example: `{"principal": {"type": "user", "id": "usr_06dyxk8z3pk6n5q1v7wc4t2m9r"}, ` +
+			`"role": "developer", "scope": {"team": true}}`,
 		Description: "Grants a member a role in the whole team or in one environment, with or without an end. You cannot " +
 			"grant permissions that you do not hold there yourself, or for longer than you hold them: that is " +
 			"`privilege_escalation`. The role `owner` applies to the whole team only. A member can have 100 roles.",

@@ -26,6 +26,11 @@ func (h *handlers) mountReset(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "complete-password-reset", Method: http.MethodPost, Path: resetPath + "/complete", Tag: tag,
 		Status: http.StatusNoContent, Public: true, Summary: "Reset a password",
+		Messages: map[apperr.Code][]string{
+			apperr.CodeRateLimited: {
+				"Too many attempts; try again later",
+			},
+		},
 		Description: "Sets a new password for the user whom the token was mailed to and ends all their sessions. An " +
 			"authenticator app is not affected. A token that does not work, for any reason, is `unauthorized`.",
 		Errors: []apperr.Code{apperr.CodeUnauthorized, apperr.CodeRateLimited},

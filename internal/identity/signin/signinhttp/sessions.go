@@ -23,6 +23,14 @@ func (h *handlers) mountSessions(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "login", Method: http.MethodPost, Path: "/team/login", Tag: tag, Status: http.StatusOK, Public: true,
 		Summary: "Sign in",
+		Messages: map[apperr.Code][]string{
+			apperr.CodeUnauthorized: {
+				"The e-mail address or the password is wrong",
+			},
+			apperr.CodeRateLimited: {
+				"Too many failed sign-ins; try again later",
+			},
+		},
 		Description: "Exchanges an e-mail address and a password for an access token and starts a session, which the " +
 			"cookie " +
 			"`" + refreshCookie + "` continues. A wrong address and a wrong password get the same response. After several " +
@@ -65,6 +73,11 @@ func (h *handlers) mountSessions(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "change-password", Method: http.MethodPost, Path: "/team/me/password", Tag: tag, Status: http.StatusNoContent,
 		Permission: access.AccountWrite, Summary: "Change the password",
+		Messages: map[apperr.Code][]string{
+			apperr.CodeRateLimited: {
+				"Too many failed sign-ins; try again later",
+			},
+		},
 		Description: "Changes the password of the signed-in user and ends their other sessions. The session of the request " +
 			"continues with a new refresh cookie; the old cookie stops working. Wrong current passwords count as failed " +
 			"sign-ins.",

@@ -9,7 +9,7 @@ import (
 	"sallyport/internal/platform/httpapi"
 )
 
-const tag = "Team"
+const tag = "Sign-in"
 
 type handlers struct {
 	svc     *signin.Service

@@ -24,6 +24,11 @@ func (h *handlers) mountTOTP(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "enrol-totp", Method: http.MethodPost, Path: totpPath, Tag: tag, Status: http.StatusCreated,
 		Permission: access.AccountWrite, Summary: "Enrol an authenticator app",
+		Messages: map[apperr.Code][]string{
+			apperr.CodeRateLimited: {
+				"Too many failed sign-ins; try again later",
+			},
+		},
 		Description: "Returns a secret for an authenticator app of the signed-in user, in this response only. Sign-in " +
 			"requires no code until the app is confirmed. Until then another enrolment replaces this one. A wrong password " +
 			"counts as a failed sign-in.",
@@ -32,6 +37,12 @@ func (h *handlers) mountTOTP(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "confirm-totp", Method: http.MethodPost, Path: totpPath + "/confirm", Tag: tag, Status: http.StatusOK,
 		Permission: access.AccountWrite, Summary: "Confirm the authenticator app",
+		Missing: []string{"authenticator app"},
+		Messages: map[apperr.Code][]string{
+			apperr.CodeTOTPActive: {
+				"The authenticator app is confirmed already",
+			},
+		},
 		Description: "Activates the enrolled app and returns ten recovery codes, in this response only. Each recovery code " +
 			"replaces a code of the app once. Existing sessions continue. After five wrong codes each further attempt has to " +
 			"wait, at most an hour.",
@@ -40,6 +51,12 @@ func (h *handlers) mountTOTP(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "remove-totp", Method: http.MethodPost, Path: totpPath + "/remove", Tag: tag, Status: http.StatusNoContent,
 		Permission: access.AccountWrite, Summary: "Remove the authenticator app",
+		Missing: []string{"authenticator app"},
+		Messages: map[apperr.Code][]string{
+			apperr.CodeRateLimited: {
+				"Too many failed sign-ins; try again later",
+			},
+		},
 		Description: "Removes the app and its recovery codes. Then the password alone is enough to sign in. A user who has " +
 			"lost the app and the recovery codes asks an operator to run `sallyport admin remove-totp`.",
 		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeRateLimited},

@@ -89,6 +89,10 @@ func mount(api *httpapi.API, s *sso.Service, cookie Cookie) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "start-sso", Method: http.MethodGet, Path: item + "/start", Tag: tag, Status: http.StatusSeeOther, Public: true,
 		Summary: "Sign in with an identity provider",
+		Messages: map[apperr.Code][]string{
+			apperr.CodeSSOFailed:      {"The identity provider does not offer PKCE with S256."},
+			apperr.CodeSSOUnavailable: {"The discovery document responded with status 503."},
+		},
 		Description: "Redirects the browser to the identity provider. The provider redirects it through `callback` to " +
 			"`return_to`, with the refresh cookie of a new session. `POST /team/token/refresh` then returns an access token. " +
 			"A browser can have one sign-in in progress, for ten minutes.",

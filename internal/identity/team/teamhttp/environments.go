@@ -50,6 +50,12 @@ func (h *handlers) mountEnvironments(api *httpapi.API) {
 		ID: "delete-environment", Method: http.MethodDelete, Path: environmentPath, Tag: tagEnvironments,
 		AnyEnvironment: true, Status: http.StatusNoContent, Permission: access.EnvironmentsWrite,
 		Summary: "Delete an environment",
+		Messages: map[apperr.Code][]string{
+			apperr.CodeEnvironmentNotEmpty: {
+				"The environment still has connections",
+				"The environment still has API keys",
+			},
+		},
 		Description: "Deletes an empty environment: one without connections, subscriptions and API keys, including revoked " +
 			"and expired keys. Its name can be used again. Its audit trail is kept. Events that it received stay stored but " +
 			"are no longer readable.",

@@ -26,12 +26,14 @@ func mount(api *httpapi.API, svc *team.Service) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-team", Method: http.MethodGet, Path: teamPath, Tag: tagTeam, Status: http.StatusOK,
 		Permission: access.TeamRead, Summary: "Get the team",
+		Missing:     []string{"team"},
 		Description: "Returns the team of the signed-in user.",
 		Errors:      []apperr.Code{apperr.CodeNotFound}, IfNoneMatch: true,
 	}, h.get)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "update-team", Method: http.MethodPatch, Path: teamPath, Tag: tagTeam, Status: http.StatusOK,
 		Permission: access.TeamWrite, Summary: "Update the team",
+		Missing:     []string{"team"},
 		Description: "Applies a merge patch (RFC 7396): absent fields stay.",
 		Errors:      []apperr.Code{apperr.CodeNotFound}, IfMatch: true,
 	}, h.update)

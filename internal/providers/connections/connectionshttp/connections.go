@@ -40,6 +40,7 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 		ID: "create-connection", Method: http.MethodPost, Path: collectionPath, Status: http.StatusCreated,
 		OtherStatuses: []int{http.StatusOK},
 		Summary:       "Create a connection",
+		Example:       `{"provider": "github", "connection_id": "acme-production", "on_conflict": "update"}`,
 		Description: "Creates a connection that receives webhooks. Register its `webhook_url` at the provider. If " +
 			"`on_conflict` is `update` and a connection with this id exists, that connection is updated instead, and the " +
 			"status code is 200.",
@@ -59,6 +60,7 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "update-connection", Method: http.MethodPatch, Path: itemPath, Status: http.StatusOK,
 		Summary: "Update a connection",
+		Example: `{"tags": {"team": "billing"}}`,
 		Description: "Applies a merge patch (RFC 7396) to the writable fields: absent fields stay, and `null` clears a " +
 			"field that can be cleared. The update applies from the next webhook on.",
 		Errors: conflicts, IfMatch: true,
@@ -66,6 +68,7 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "operate-connection", Method: http.MethodPost, Path: itemPath, Status: http.StatusOK,
 		Summary: "Update a connection or run an operation on it",
+		Example: `{"operation": "disable"}`,
 		Description: "Runs the `operation` of the body. Without `operation` the body updates the connection as PATCH " +
 			"does.\n\n" +
 			"- `disable`: responds to webhooks with 503 until `enable`.\n" +

@@ -20,6 +20,11 @@ func mountEnrolment(api *httpapi.API, h *handlers, op func(httpapi.Operation) ht
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "open-webhook-enrolment", Method: http.MethodPost, Path: enrolmentPath, Status: http.StatusCreated,
 		Summary: "Open a webhook enrolment",
+		Messages: map[apperr.Code][]string{
+			apperr.CodeEnrolmentConflict: {
+				"The provider hands over no secret in a handshake; store its secret under webhook-secrets",
+			},
+		},
 		Description: "Opens an enrolment for providers that hand over their secret in a handshake, such as Asana and " +
 			"Notion. For 10 minutes the service responds to the first handshake that brings a secret, and stores the secret " +
 			"alongside the existing ones. Without an open enrolment such a handshake is refused: it is not signed, and anyone " +
@@ -36,6 +41,11 @@ func mountEnrolment(api *httpapi.API, h *handlers, op func(httpapi.Operation) ht
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "confirm-webhook-enrolment", Method: http.MethodPost, Path: enrolmentPath + "/confirm", Status: http.StatusOK,
 		Summary: "Confirm the webhook enrolment",
+		Messages: map[apperr.Code][]string{
+			apperr.CodeEnrolmentConflict: {
+				"No secret awaits confirmation",
+			},
+		},
 		Description: "Turns the secret that awaits confirmation into a webhook secret of the connection. Confirm only " +
 			"after the provider has accepted the secret: the provider would not accept a stranger's secret.",
 		Errors: conflict,

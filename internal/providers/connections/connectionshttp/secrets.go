@@ -30,6 +30,7 @@ func mountSecrets(api *httpapi.API, h *handlers, op func(httpapi.Operation) http
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "create-webhook-secret", Method: http.MethodPost, Path: secretsPath, Status: http.StatusCreated,
 		Summary: "Add a webhook secret",
+		Example: `{"secret": "the-secret-of-the-provider", "label": "from June on"}`,
 		Description: "Adds a secret alongside the stored ones. From the next webhook on, a webhook is accepted if any of " +
 			"the secrets verifies it. To rotate without a gap, add the new secret, set it at the provider, and delete the old " +
 			"one when its `last_matched_at` no longer changes.",

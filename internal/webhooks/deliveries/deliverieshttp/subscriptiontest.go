@@ -26,6 +26,13 @@ func mount(api *httpapi.API, list *events.Store, dl *deliveries.Service, subs *s
 		Route: access.RouteWebhooks, Environment: true, Errors: []apperr.Code{apperr.CodeRateLimited,
 			apperr.CodePayloadExpired},
 		Summary: "Test a webhook subscription",
+		Example: `{"event_type": "invoice.paid", "body": {"invoice": "4711"}, "dry_run": true}`,
+		Missing: []string{"webhook event"},
+		Messages: map[apperr.Code][]string{
+			apperr.CodeRateLimited: {
+				"Too many tests are in progress",
+			},
+		},
 		Description: "Sends one signed request to the subscription's URL, even if the subscription is disabled, and " +
 			"returns the request and what the target responded within 10 seconds. The status code is 200 even if the target " +
 			"fails. The event is a synthetic one, or the stored event that `event_uuid` names. Nothing is stored, retried or " +

@@ -71,6 +71,13 @@ func Mount(api *httpapi.API, found *events.Store, dl *deliveries.Service, stream
 		Tag: tag, Permission: access.EventsReplay, Route: access.RouteWebhooks, Environment: true,
 		Errors:  []apperr.Code{apperr.CodeDeliveryInFlight, apperr.CodeNothingToReplay, apperr.CodePayloadExpired},
 		Summary: "Replay a webhook event",
+		Example: `{"force": true}`,
+		Messages: map[apperr.Code][]string{
+			apperr.CodeNothingToReplay: {
+				"No delivery of the event has failed; force replays the others",
+				"The event has no delivery that can be replayed; its subscriptions were deleted, or it matched none",
+			},
+		},
 		Description: "Sends the event again to each subscription whose delivery is dead or waits for a retry. The retry " +
 			"schedule starts from the beginning; the `webhook-id` stays the same. `force` also replays the other deliveries. " +
 			"Deliveries of deleted subscriptions are not replayed, nor those of subscriptions that the API key may not see. " +

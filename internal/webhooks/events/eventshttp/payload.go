@@ -21,6 +21,12 @@ func mountPayload(api *httpapi.API, h *handlers) {
 		Tag: tag, Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
 		Errors: []apperr.Code{apperr.CodePayloadExpired}, Download: []string{mediaBytes},
 		Summary: "Download the payload of a webhook event",
+		Missing: []string{"payload"},
+		Messages: map[apperr.Code][]string{
+			apperr.CodePayloadExpired: {
+				"The event's payload has been removed",
+			},
+		},
 		Description: "Returns the body of the event byte for byte as it was received. Use it to verify the provider's own " +
 			"signature or to forward the body yourself. `content_type` of the event is the content type of the body. The " +
 			"response is always `application/octet-stream`, so that a browser never runs a stranger's content. A duplicate " +

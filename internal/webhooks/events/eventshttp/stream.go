@@ -19,6 +19,7 @@ import (
 
 const (
 	streamPath = collectionPath + "/stream"
+	streamTag  = "Event stream"
 	ticketPath = collectionPath + "/stream-ticket"
 	// retry is the reconnection time sent to clients.
 	retry = 3 * time.Second
@@ -30,10 +31,18 @@ const (
 func mountStream(api *httpapi.API, stream *eventstream.Service) {
 	h := &streaming{stream: stream}
 	httpapi.RegisterStream(api, httpapi.Operation{
-		ID: "stream-webhook-events", Method: http.MethodGet, Path: streamPath, Status: http.StatusOK, Tag: tag,
+		ID: "stream-webhook-events", Method: http.MethodGet, Path: streamPath, Status: http.StatusOK, Tag: streamTag,
 		Permission: access.EventsRead, Route: access.RouteEvents, Environment: true, Tickets: h,
 		Errors:  []apperr.Code{apperr.CodeTooManyStreams},
 		Summary: "Stream webhook events",
+		Messages: map[apperr.Code][]string{
+			apperr.CodeUnavailable: {
+				"The server has as many open streams as it can feed",
+			},
+			apperr.CodeAmbiguousCredentials: {
+				"Send one credential: API-Key, Authorization or ticket, once",
+			},
+		},
 		Description: "Streams server-sent events about received events, attempts and status changes as they happen. It " +
 			"takes the filters of the list.\n\n" +
 			"- `webhook_event.received` is sent once for each event.\n" +
@@ -63,9 +72,14 @@ func mountStream(api *httpapi.API, stream *eventstream.Service) {
 	}, h.openStream)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-webhook-event-stream-ticket", Method: http.MethodPost, Path: ticketPath, Status: http.StatusCreated,
-		Tag: tag, Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
+		Tag: streamTag, Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
 		Errors:  []apperr.Code{apperr.CodeRateLimited},
 		Summary: "Create a ticket for the event stream",
+		Messages: map[apperr.Code][]string{
+			apperr.CodeRateLimited: {
+				"Too many unused tickets",
+			},
+		},
 		Description: "Creates a ticket that opens `GET /webhook-events/stream` once within 60 seconds. The stream acts for " +
 			"the caller in the caller's environment and uses the filters of this request. The stream ends when the caller's " +
 			"key or session ends.",

@@ -114,11 +114,14 @@ func handshakeRoute(method, why string) httpapi.Route {
 		Parameters: pathParameters(),
 		Responses: map[string]httpapi.Response{
 			"200": {Description: "The response to the handshake.", Content: expectedContent()},
-			"400": httpapi.ErrorResponse("`http_error`: the request is not a handshake of the provider"),
-			"401": httpapi.ErrorResponse("`signature_missing`, `signature_invalid`: the handshake is refused."),
-			"403": httpapi.ErrorResponse("`handshake_refused`: the verify token is another one than the connection's."),
-			"405": httpapi.ErrorResponse("`http_error`: the provider has no handshake with this method; `Allow` lists its " +
-				"methods"),
+			"400": httpapi.ErrorResponse("`http_error`: the request is not a handshake of the provider").
+				Saying(apperr.CodeHTTP, "The request is not a handshake of the provider"),
+			"401": httpapi.ErrorResponse("`signature_missing`, `signature_invalid`: the handshake is refused.").
+				Saying(apperr.CodeSignatureInvalid, "The handshake is rejected"),
+			"403": httpapi.ErrorResponse("`handshake_refused`: the verify token is another one than the connection's.").
+				Saying(apperr.CodeHandshakeRefused, "The handshake is rejected"),
+			"405": httpapi.ErrorResponse("`http_error`: the provider has no handshake with this method; `Allow` lists its "+
+				"methods").Saying(apperr.CodeHTTP, "The provider sends its webhooks by POST"),
 		},
 	}
 	addErrors(r.Responses, apperr.CodeNotFound, apperr.CodeRateLimited, apperr.CodeInternal, apperr.CodeUnavailable)
@@ -136,7 +139,10 @@ func expectedContent() map[string]httpapi.Content {
 
 func addErrors(responses map[string]httpapi.Response, codes ...apperr.Code) {
 	for _, c := range codes {
-		responses[strconv.Itoa(c.Info().Status)] = httpapi.ErrorResponse("`" + string(c) + "`")
+		responses[strconv.Itoa(c.Info().Status)] = httpapi.ErrorResponse("`"+string(c)+"`").
+			Saying(apperr.CodePayloadTooLarge, "The body is larger than the connection accepts").
+			Saying(apperr.CodeRateLimited, "The connection accepts no more webhooks now",
+				"Too many rejected webhooks from this address")
 	}
 	responses["2XX"] = httpapi.Response{
 		Description: "The response if the provider expects another status code than 200.", Content: expectedContent()}
@@ -168,10 +174,15 @@ func deliveryRoute(api *httpapi.API) httpapi.Route {
 	}
 	addErrors(r.Responses, apperr.CodePayloadTooLarge, apperr.CodeNotFound, apperr.CodeRateLimited, apperr.CodeInternal,
 		apperr.CodeUnavailable)
-	r.Responses["400"] = httpapi.ErrorResponse("`http_error`: the body ended early")
-	r.Responses["401"] = httpapi.ErrorResponse("`signature_missing`, `signature_invalid`.")
-	r.Responses["403"] = httpapi.ErrorResponse("`handshake_refused`: the request is a handshake with another " +
-		"verify token than the connection's.")
-	r.Responses["408"] = httpapi.ErrorResponse("`http_error`: the body did not arrive in time")
+	r.Responses["400"] = httpapi.ErrorResponse("`http_error`: the body ended early").
+		Saying(apperr.CodeHTTP, "The request body ended early")
+	r.Responses["401"] = httpapi.ErrorResponse("`signature_missing`, `signature_invalid`.").
+		Saying(apperr.CodeSignatureInvalid, "The webhook could not be verified", "The handshake is rejected",
+			"The webhook comes from an address from which the connection accepts no webhooks")
+	r.Responses["403"] = httpapi.ErrorResponse("`handshake_refused`: the request is a handshake with another "+
+		"verify token than the connection's.").
+		Saying(apperr.CodeHandshakeRefused, "The handshake is rejected")
+	r.Responses["408"] = httpapi.ErrorResponse("`http_error`: the body did not arrive in time").
+		Saying(apperr.CodeHTTP, "The request body did not arrive in time")
 	return r
 }

@@ -26,6 +26,7 @@ func mountPublish(api *httpapi.API, publisher Publisher) {
 		OtherStatuses: []int{http.StatusOK}, Tag: "Webhook events", Permission: access.EventsWrite,
 		Route: access.RouteEventsWrite, Environment: true, MaxBodyBytes: ingest.MaxPublishedBytes,
 		Summary: "Publish a webhook event",
+		Example: `{"event_type": "invoice.paid", "data": {"invoice": "4711", "amount_cents": 129900}}`,
 		Description: "Stores an event of your own and forwards it to the matching subscriptions, as if a provider had sent " +
 			"it. Its `provider` is `sallyport`. The event can name a connection. Without one its `provider_config_key` is " +
 			"`sallyport` too, and a subscription to another provider configuration does not match.\n\n" +

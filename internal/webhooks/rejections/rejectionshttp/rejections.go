@@ -18,7 +18,7 @@ func mount(api *httpapi.API, svc *rejections.Service) {
 	h := &handlers{svc: svc}
 	httpapi.RegisterList(api, httpapi.Operation{
 		ID: "list-webhook-rejections", Method: http.MethodGet, Path: "/webhook-rejections", Status: http.StatusOK,
-		Tag: "Webhook events", Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
+		Tag: "Webhook rejections", Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
 		Summary: "List rejected webhooks",
 		Description: "Lists the webhooks that the environment's connections rejected, newest first. Each row has the " +
 			"reason and, if the service found one, the likely cause. The last 200 rejections of each connection are kept, for " +

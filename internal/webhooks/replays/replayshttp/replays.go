@@ -36,6 +36,8 @@ func mount(api *httpapi.API, svc *replays.Service) {
 		OtherStatuses: []int{http.StatusOK}, Bodies: map[int]any{http.StatusAccepted: replay{}, http.StatusOK: preview{}},
 		Errors:  []apperr.Code{apperr.CodeReplaysLimit},
 		Summary: "Replay many webhook events",
+		Example: `{"filter": {"event_type": ["invoice.*"], "status": ["dead_letter"]}, "dry_run": true}`,
+		Missing: []string{"webhook subscription"},
 		Description: "Creates a job that sends the events selected by `filter` again, oldest first and with their " +
 			"`webhook-id`. The job covers events that exist when it is created. Without `force` it starts the deliveries that " +
 			"are dead or wait after a failed attempt, and ignores all other events. If `filter` restricts deliveries " +

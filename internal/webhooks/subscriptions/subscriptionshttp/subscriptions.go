@@ -31,6 +31,7 @@ func Mount(api *httpapi.API, svc *subscriptions.Service) {
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "create-webhook-subscription", Method: http.MethodPost, Path: collectionPath, Status: http.StatusCreated,
 		Summary: "Create a webhook subscription",
+		Example: `{"event_types": ["invoice.*"], "forward_url": "https://example.com/hooks", "description": "Invoices"}`,
 		Description: "Creates a subscription. It forwards every event received from now on that matches any of " +
 			"`event_types` to `forward_url`, signed with Standard Webhooks. Without a `signing_secret`, a secret is generated " +
 			"and returned in this response only.",
@@ -51,6 +52,7 @@ func Mount(api *httpapi.API, svc *subscriptions.Service) {
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "update-webhook-subscription", Method: http.MethodPatch, Path: itemPath, Status: http.StatusOK,
 		Summary: "Update a webhook subscription",
+		Example: `{"event_types": ["invoice.*", "issues.opened"]}`,
 		Description: "Applies a merge patch (RFC 7396) to the writable fields: absent fields stay, and `null` clears a " +
 			"field that can be cleared. URL, secret, headers and limits apply from the next attempt on. The update does not " +
 			"change which subscriptions a received event goes to. `enabled: false` holds the open deliveries and those of new " +
