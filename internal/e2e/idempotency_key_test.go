@@ -28,7 +28,7 @@ func (a response) replays(w *world, first response) {
 	a.want(w, first.status)
 	require.Equal(w.t, "true", a.header.Get(replayedHeader))
 	require.Equal(w.t, string(first.body), string(a.body))
-	for _, name := range []string{"Location", "Content-Type", "Cache-Control"} {
+	for _, name := range []string{"Location", "Content-Type", "Cache-Control", "ETag"} {
 		require.Equal(w.t, first.header.Values(name), a.header.Values(name), name)
 	}
 	require.NotEqual(w.t, first.header.Get("X-Request-Id"), a.header.Get("X-Request-Id"))
