@@ -86,8 +86,8 @@ func TestConnectionsAreChanged(t *testing.T) {
 		s := in.serve(t, clock.System())
 		r := in.remote(t, s, "connections,events")
 		out := r.run("", "connections", "create", "--provider", "generic-hmac", "--connection-id", "acme",
-			"--param", "signature_header=X-Sig", "--param=event_type_pointer=/type;x=y", "--tag", "team=a", "--rate-limit-per-second",
-			"5", "--source-cidrs", "127.0.0.0/8,::1/128", "--json")
+			"--param", "signature_header=X-Sig", "--param=event_type_pointer=/type;x=y", "--tag", "team=a",
+			"--rate-limit-per-second", "5", "--source-cidrs", "127.0.0.0/8,::1/128", "--json")
 		require.Equal(t, exitOK, out.code, out.stderr)
 		require.Contains(t, out.stderr, "sallyport connections secrets add generic-hmac acme")
 		created := decode[connectionRow](t, out.out)
@@ -96,7 +96,8 @@ func TestConnectionsAreChanged(t *testing.T) {
 
 		metadata := filepath.Join(t.TempDir(), "metadata.json")
 		require.NoError(t, os.WriteFile(metadata, []byte(`{"owner":"me"}`), 0o600))
-		shown := r.do("connections", "update", "generic-hmac", "acme", "--param", "encoding=base64", "--unset", "event_type_pointer",
+		shown := r.do("connections", "update", "generic-hmac", "acme", "--param", "encoding=base64", "--unset",
+			"event_type_pointer",
 			"--alias", "acme-hooks", "--max-body-bytes", "1000", "--dedupe-window-seconds", "60", "--no-redeliver-on-duplicate",
 			"--same-body-new-id", "refuse", "--url-base", "https://hooks.example.com", "--metadata-file", metadata,
 			"--tag", "stage=b", "--remove-tag", "team", "--clear", "rate_limit_per_second,source_cidrs")
@@ -106,10 +107,11 @@ func TestConnectionsAreChanged(t *testing.T) {
 		}
 		require.NotContains(t, shown, "per second")
 		r.refuse(exitUsage, "nothing to change", "connections", "update", "generic-hmac", "acme")
-		r.refuse(exitUsage, "alias cannot be set and cleared", "connections", "update", "generic-hmac", "acme", "--alias", "a",
-			"--clear", "alias")
+		r.refuse(exitUsage, "alias cannot be set and cleared", "connections", "update", "generic-hmac", "acme", "--alias",
+			"a", "--clear", "alias")
 
-		out = r.run("the first secret\n", "connections", "secrets", "add", "generic-hmac", "acme", "--label", "first", "--json")
+		out = r.run("the first secret\n", "connections", "secrets", "add", "generic-hmac", "acme", "--label", "first",
+			"--json")
 		require.Equal(t, exitOK, out.code, out.stderr)
 		first := decode[webhookSecretRow](t, out.out)
 		file := filepath.Join(t.TempDir(), "secret")
@@ -122,7 +124,8 @@ func TestConnectionsAreChanged(t *testing.T) {
 		require.Equal(t, first.ID+" is deleted\n", r.do("connections", "secrets", "delete", "generic-hmac", "acme", first.ID))
 		out = r.run("the only secret", "connections", "secrets", "replace", "generic-hmac", "acme", "--secret-file", "-")
 		require.Equal(t, exitOK, out.code, out.stderr)
-		require.Len(t, decode[[]webhookSecretRow](t, r.do("connections", "secrets", "list", "generic-hmac", "acme", "--json")), 1)
+		require.Len(t, decode[[]webhookSecretRow](t, r.do("connections", "secrets", "list", "generic-hmac", "acme",
+			"--json")), 1)
 		r.refuse(exitFailed, "contains no secret", "connections", "secrets", "add", "generic-hmac", "acme")
 
 		moved := decode[connectionRow](t, r.do("connections", "rotate-path", "generic-hmac", "acme", "--json"))
@@ -159,8 +162,8 @@ func TestEnrolmentOverTheAPI(t *testing.T) {
 	})
 }
 
-// A sample takes the whole way of a webhook: it is stored, verified, and matched. The provider's only connection is found
-// without its name.
+// A sample takes the whole way of a webhook: it is stored, verified, and matched. The provider's only connection is
+// found without its name.
 func TestTrigger(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {

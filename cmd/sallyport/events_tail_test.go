@@ -132,8 +132,8 @@ func TestTailOfTheStreamItself(t *testing.T) {
 	require.Error(t, e.reportStream(sse.Message{Event: messageGap, Data: []byte("no JSON")}))
 }
 
-// Rejected webhooks show up in tails and in listen as they happen, with the connection, the reason and the sender, unless
-// they are hidden or a filter asks for what only events have.
+// Rejected webhooks show up in tails and in listen as they happen, with the connection, the reason and the sender,
+// unless they are hidden or a filter asks for what only events have.
 func TestRejectionsAsTheyHappen(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {

@@ -87,7 +87,7 @@ func TestHelpCommand(t *testing.T) {
 	r := try("help keyz")
 	require.Equal(t, exitUsage, r.code)
 	require.Contains(t, r.stderr, `unexpected argument keyz, did you mean "keys"?`)
-	require.Contains(t, try("help help").out, "sallyport help [<command> ...]")
+	require.Contains(t, try("help "+"help").out, "sallyport help [<command> ...]")
 }
 
 // A mistyped name is an error that names what is probably meant: of a variable, a flag, a command, and a provider.

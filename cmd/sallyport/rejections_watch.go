@@ -37,8 +37,8 @@ type rejectionWatch struct {
 	newest time.Time
 }
 
-// watchRejections shows the rejected requests that are recorded from now on, in the background, until ctx ends. An error
-// of show goes to failed. If the key may not read rejected requests, it reports that and shows none.
+// watchRejections shows the rejected requests that are recorded from now on, in the background, until ctx ends. An
+// error of show goes to failed. If the key may not read rejected requests, it reports that and shows none.
 func (e *env) watchRejections(ctx context.Context, api *apiclient.Client, filter url.Values, background *sync.WaitGroup,
 	show func(raw json.RawMessage, r *rejectionRow) error, failed func(error)) {
 	w := &rejectionWatch{api: api, show: show, query: url.Values{"limit": {strconv.Itoa(rejectionPage)}}}
@@ -95,8 +95,8 @@ func (w *rejectionWatch) remember(rows []rejectionMessage) {
 	}
 }
 
-// run shows rejected requests until ctx ends or show fails. The look after one that fails finds the same: the stream
-// says that the server is away.
+// run shows rejected requests until ctx ends or show fails. A look that fails is made up for by the next: the stream
+// reports that the server is away.
 func (w *rejectionWatch) run(ctx context.Context, e *env) error {
 	for {
 		t := e.clock.NewTimer(rejectionInterval)

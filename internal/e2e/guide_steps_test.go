@@ -81,8 +81,8 @@ type fence struct {
 func fences(t *testing.T, md goldmark.Markdown, source []byte) []fence {
 	t.Helper()
 	var out []fence
-	require.NoError(t, ast.Walk(md.Parser().Parse(gmtext.NewReader(source)), func(n ast.Node, entering bool) (ast.WalkStatus,
-		error) {
+	page := md.Parser().Parse(gmtext.NewReader(source))
+	require.NoError(t, ast.Walk(page, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering || n.Kind() != ast.KindFencedCodeBlock && n.Kind() != ast.KindCodeBlock {
 			return ast.WalkContinue, nil
 		}

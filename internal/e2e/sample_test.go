@@ -24,22 +24,23 @@ func sampled() map[string]struct {
 	}
 	params := func(p object) object { return object{"webhook": object{"params": p}} }
 	return map[string]settings{
-		"asana":             {"task.added", nil},
-		"bitbucket":         {"repo.push", nil},
-		"calendly":          {"invitee.created", nil},
-		"cloudevents":       {"com.example.created", nil},
-		"dropbox":           {"list_folder", nil},
-		"generic-hmac":      {"order.paid", params(object{"event_type_pointer": "/type"})},
-		"generic-token":     {"order.paid", params(object{"event_type_header": "X-Event-Type"})},
-		"gitea":             {"issues.opened", nil},
-		"github":            {"issues.opened", nil},
-		"gitlab":            {"push", nil},
-		"hubspot":           {"contact.creation", nil},
-		"linear":            {"Issue.create", nil},
-		"mailgun":           {"delivered", nil},
-		"meta":              {"page.feed", params(object{"verify_token": "5dEd0B0yqCmVd3rLxRhP"})},
-		"microsoft-graph":   {"Microsoft.Graph.Message.created", nil},
-		"none":              {"order.paid", object{"webhook_secret": nil, "webhook": object{"scheme": "none", "params": object{"event_type_pointer": "/type"}}}},
+		"asana":           {"task.added", nil},
+		"bitbucket":       {"repo.push", nil},
+		"calendly":        {"invitee.created", nil},
+		"cloudevents":     {"com.example.created", nil},
+		"dropbox":         {"list_folder", nil},
+		"generic-hmac":    {"order.paid", params(object{"event_type_pointer": "/type"})},
+		"generic-token":   {"order.paid", params(object{"event_type_header": "X-Event-Type"})},
+		"gitea":           {"issues.opened", nil},
+		"github":          {"issues.opened", nil},
+		"gitlab":          {"push", nil},
+		"hubspot":         {"contact.creation", nil},
+		"linear":          {"Issue.create", nil},
+		"mailgun":         {"delivered", nil},
+		"meta":            {"page.feed", params(object{"verify_token": "5dEd0B0yqCmVd3rLxRhP"})},
+		"microsoft-graph": {"Microsoft.Graph.Message.created", nil},
+		"none": {"order.paid", object{"webhook_secret": nil, "webhook": object{"scheme": "none",
+			"params": object{"event_type_pointer": "/type"}}}},
 		"notion":            {"page.created", nil},
 		"pagerduty":         {"incident.triggered", nil},
 		"shopify":           {"orders.create", nil},
@@ -93,7 +94,8 @@ func TestSample(t *testing.T) {
 			if key := keys[slug]; key != "" {
 				body["webhook_secret"] = key
 				w.connect(w.dev(), body)
-				w.call(w.dev(), http.MethodPost, path, object{"event_type": "delivered"}).refused(w, http.StatusConflict, apperr.CodeSampleUnavailable)
+				w.call(w.dev(), http.MethodPost, path, object{"event_type": "delivered"}).refused(w,
+					http.StatusConflict, apperr.CodeSampleUnavailable)
 				continue
 			}
 			c, ok := cases[slug]
@@ -174,6 +176,7 @@ func TestSampleRules(t *testing.T) {
 		w.call(w.dev(), http.MethodPost, "/connections/github/bare/webhook-sample", object{"event_type": "push"}).
 			refused(w, http.StatusConflict, apperr.CodeSampleUnavailable)
 		w.call(w.dev(), http.MethodPost, "/connections/github/acme", object{"operation": "disable"}).want(w, http.StatusOK)
-		w.call(w.dev(), http.MethodPost, path, object{"event_type": "push"}).refused(w, http.StatusConflict, apperr.CodeSampleUnavailable)
+		w.call(w.dev(), http.MethodPost, path, object{"event_type": "push"}).refused(w, http.StatusConflict,
+			apperr.CodeSampleUnavailable)
 	})
 }

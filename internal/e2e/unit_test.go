@@ -96,7 +96,8 @@ func TestUnit(t *testing.T) {
 	}
 	out, err := start(t.Context(), "keyset", "create", "--keyset-file", "keys/keyset.json").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.NoError(t, os.WriteFile(inside(state+"/keys/setup.token"), []byte("a token that no one can guess, of the test"), 0o600))
+	token := []byte(strings.Repeat("0123456789abcdef", 3) + "\n")
+	require.NoError(t, os.WriteFile(inside(state+"/keys/setup.token"), token, 0o600))
 	client := certificate(t, inside(state+"/keys"))
 
 	words := strings.Fields(u["ExecStart"])
@@ -110,6 +111,11 @@ func TestUnit(t *testing.T) {
 	go func() { ended <- server.Wait() }()
 	t.Cleanup(func() { _ = server.Process.Kill() }) // it has ended unless the test failed
 	await.Condition(t, "the server to be ready", func() bool {
+		select {
+		case err := <-ended:
+			require.Fail(t, "the server has ended", "%v: %s", err, log.String())
+		default:
+		}
 		r, err := client.Get("https://" + parsed.Listen + "/readyz") //nolint:noctx // loopback, and the test waits
 		if err != nil {
 			return false

@@ -417,8 +417,8 @@ func TestEnvironmentOnlyAndDerived(t *testing.T) {
 	require.Equal(t, "/var/lib/s/keyset.json", c.KeysetFile)
 }
 
-// A variable that begins as a setting's does and is none is an error with a suggestion, because a mistyped setting would
-// silently keep its default. Variables of the program, of tests and of Kubernetes' services are none of ours.
+// A variable that begins as a setting's does and is none is an error with a suggestion, because a mistyped setting
+// would silently keep its default. Variables of the program, of tests and of Kubernetes' services are none of ours.
 func TestUnknownVariables(t *testing.T) {
 	t.Parallel()
 	check := func(environ ...string) []string {
@@ -438,11 +438,14 @@ func TestUnknownVariables(t *testing.T) {
 		"  SALLYPORT_LISTN (environment): is not a setting, did you mean SALLYPORT_LISTEN?",
 		"  SALLYPORT_SEVRER (environment): is not a setting, did you mean SALLYPORT_SERVER?",
 		"  SALLYPORT_ZZZZZZZZZZ (environment): is not a setting",
-	}, check("SALLYPORT_LISTN=:80", "SALLYPORT_SEVRER=x", "SALLYPORT_ZZZZZZZZZZ=1", "SALLYPORT_DATABSE_URL=postgres://secret"))
+	}, check("SALLYPORT_LISTN=:80", "SALLYPORT_SEVRER=x", "SALLYPORT_ZZZZZZZZZZ=1",
+		"SALLYPORT_DATABSE_URL=postgres://secret"))
 	require.Empty(t, check("SALLYPORT_SERVER=x", "SALLYPORT_API_KEY=y", "SALLYPORT_LISTN=", "SALLY=1", "PATH=/bin",
-		"SALLYPORT_TEST_LONG=1", "SALLYPORT_REQUIRE_NODE=1", "SALLYPORT_PORT=tcp://10.0.0.1:80", "SALLYPORT_SERVICE_HOST=10.0.0.1",
+		"SALLYPORT_TEST_LONG=1", "SALLYPORT_REQUIRE_NODE=1", "SALLYPORT_PORT=tcp://10.0.0.1:80",
+		"SALLYPORT_SERVICE_HOST=10.0.0.1",
 		"SALLYPORT_SERVICE_PORT=80", "SALLYPORT_SERVICE_PORT_HTTP=80", "SALLYPORT_PORT_80_TCP=tcp://10.0.0.1:80",
-		"SALLYPORT_PORT_80_TCP_ADDR=10.0.0.1", "SALLYPORT_ADMIN_SERVICE_HOST=10.0.0.1", "SALLYPORT_ADMIN_PORT_80_TCP_PROTO=tcp"))
+		"SALLYPORT_PORT_80_TCP_ADDR=10.0.0.1", "SALLYPORT_ADMIN_SERVICE_HOST=10.0.0.1",
+		"SALLYPORT_ADMIN_PORT_80_TCP_PROTO=tcp"))
 }
 
 // A mistyped key of the file is an error with a suggestion.

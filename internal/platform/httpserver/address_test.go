@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The error of an address that cannot be opened names the address, the setting and the reason in words, and is still the
-// system's error.
+// The error of an address that cannot be opened names the address, the setting and the reason in words, and is still
+// the system's error.
 func TestListenError(t *testing.T) {
 	t.Parallel()
 	s := &Server{cfg: Config{Name: "public", Setting: "listen", Address: ":80"}}

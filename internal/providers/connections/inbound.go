@@ -181,20 +181,22 @@ func (*Service) Exists(ctx context.Context, q db.Querier, env id.Environment, pr
 }
 
 // ConfigKeyExists reports whether the environment has a provider configuration of that key. Every environment has one
-// for each loaded provider.
-func (s *Service) ConfigKeyExists(_ id.Environment, key string) bool {
-	_, ok := s.providers.Get(key)
-	return ok
+// for each loaded provider. If there is none, the suggestion asks for the one that the key probably means: ". Did you
+// mean github?"; it is empty if none is near.
+func (s *Service) ConfigKeyExists(_ id.Environment, key string) (exists bool, suggestion string) {
+	if _, ok := s.providers.Get(key); ok {
+		return true, ""
+	}
+	return false, suggestProvider(s.providers, key)
 }
 
-// Suggest asks for the provider configuration that a key that does not exist probably means: ". Did you mean github?". It
-// is empty if none is near.
-func (s *Service) Suggest(key string) string {
+// suggestProvider asks for the provider that a slug that does not exist probably means.
+func suggestProvider(providers Providers, slug string) string {
 	var slugs []string
-	for _, p := range s.providers.List() {
+	for _, p := range providers.List() {
 		slugs = append(slugs, p.Definition.Slug)
 	}
-	return suggest.Question(key, slugs)
+	return suggest.Question(slug, slugs)
 }
 
 func notFound() error { return apperr.NotFound("connection") }

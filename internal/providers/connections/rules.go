@@ -58,9 +58,9 @@ func (s *Service) checkIdentity(v *apperr.Violations, in *NewConnection) (key st
 	case given != nil && same != nil && *given != *same:
 		v.Add("provider_config_key", "equal", "give provider or provider_config_key, or both with the same value")
 	case given != nil:
-		key, p = *given, checkProvider(v, "provider", *given, s.providers.Get, s.Suggest)
+		key, p = *given, checkProvider(v, "provider", *given, s.providers)
 	default:
-		key, p = *same, checkProvider(v, "provider_config_key", *same, s.providers.Get, s.Suggest)
+		key, p = *same, checkProvider(v, "provider_config_key", *same, s.providers)
 	}
 	if in.ConnectionID != nil {
 		checkName(v, "connection_id", *in.ConnectionID)
@@ -73,14 +73,13 @@ func (s *Service) checkIdentity(v *apperr.Violations, in *NewConnection) (key st
 	return key, p
 }
 
-func checkProvider(v *apperr.Violations, location, key string, get func(key string) (*registry.Provider, bool),
-	suggest func(key string) string) *registry.Provider {
-	p, ok := get(key)
+func checkProvider(v *apperr.Violations, location, key string, providers Providers) *registry.Provider {
+	p, ok := providers.Get(key)
 	switch {
 	case isReservedKey(key):
 		v.Add(location, "reserved", "the name is reserved")
 	case !ok:
-		v.Add(location, "exists", "there is no such provider"+suggest(key))
+		v.Add(location, "exists", "there is no such provider"+suggestProvider(providers, key))
 	case p.Webhooks == nil:
 		v.Add(location, "webhooks", "the provider sends no webhooks that this service can verify")
 	default:

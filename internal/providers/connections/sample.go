@@ -3,9 +3,11 @@ package connections
 import (
 	"context"
 	"database/sql"
+	"time"
 
 	"sallyport/internal/identity/audit"
 	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/db"
 )
 
 // InboundOf returns a connection that the view shows, as the inbound endpoint finds it by its path token, or not_found.
@@ -19,10 +21,9 @@ func (s *Service) InboundOf(ctx context.Context, v access.View, providerConfigKe
 }
 
 // RecordSample records in the audit trail that the actor sends a sample of a webhook to the connection.
-func (s *Service) RecordSample(ctx context.Context, actor access.Principal, c *Connection, sampleID,
-	eventType string) error {
-	now := s.now()
-	return s.db.Tx(ctx, func(tx *sql.Tx) error {
+func RecordSample(ctx context.Context, d *db.DB, actor access.Principal, c *Connection, sampleID, eventType string,
+	now time.Time) error {
+	return d.Tx(ctx, func(tx *sql.Tx) error {
 		return audit.Record(ctx, tx, now, audit.Event{
 			Team: actor.Team, Environment: c.Environment, Actor: actor, Action: actionSendSample, TargetType: "connection",
 			TargetID: c.UUID, Details: audit.State{"sample_id": sampleID, "event_type": eventType},

@@ -45,8 +45,6 @@ type Connections interface {
 	OfID(ctx context.Context, env id.Environment, connectionID string) ([]connections.Connection, error)
 	// InboundOf returns a connection that the view shows, or not_found.
 	InboundOf(ctx context.Context, v access.View, providerConfigKey, connectionID string) (*connections.Inbound, error)
-	// RecordSample records in the audit trail that the actor sends a sample.
-	RecordSample(ctx context.Context, actor access.Principal, c *connections.Connection, sampleID, eventType string) error
 	// Capture stores a secret that a handshake hands over. Errors: connections.ErrNotEnrolled,
 	// connections.ErrCaptureByAlias, connections.ErrUnfitSecret.
 	Capture(ctx context.Context, in *connections.Inbound, c *verification.Captured) error

@@ -71,7 +71,7 @@ func (s *Service) SendSample(ctx context.Context, p access.Principal, in SampleR
 	if err != nil {
 		return SampleReceipt{}, sampleError(conn, err)
 	}
-	if err := s.conns.RecordSample(ctx, p, c, order.ID, in.EventType); err != nil {
+	if err := connections.RecordSample(ctx, s.db, p, c, order.ID, in.EventType, order.Now); err != nil {
 		return SampleReceipt{}, err
 	}
 	target := url.URL{Path: order.Path, RawQuery: sample.RawQuery}

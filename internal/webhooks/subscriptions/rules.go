@@ -200,10 +200,11 @@ func (s *Service) checkScope(ctx context.Context, q db.Querier, v *apperr.Violat
 	case empty(ch.ProviderConfigKey):
 		v.Add(keyAt, "min_length", "must not be empty")
 		to.connectionID = ""
-	case to.providerConfigKey != "" && to.providerConfigKey != OwnProvider &&
-		!s.cfg.Connections.ConfigKeyExists(env, to.providerConfigKey):
-		v.Add(keyAt, "exists", "there is no such provider configuration"+s.cfg.Connections.Suggest(to.providerConfigKey))
-		to.connectionID = "" // whether it has the connection is unknown
+	case to.providerConfigKey != "" && to.providerConfigKey != OwnProvider:
+		if exists, suggestion := s.cfg.Connections.ConfigKeyExists(env, to.providerConfigKey); !exists {
+			v.Add(keyAt, "exists", "there is no such provider configuration"+suggestion)
+			to.connectionID = "" // whether it has the connection is unknown
+		}
 	}
 	if empty(ch.ConnectionID) {
 		v.Add(connectionAt, "min_length", "must not be empty")

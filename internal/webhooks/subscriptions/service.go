@@ -29,10 +29,9 @@ type Targets interface {
 
 // Connections knows what a subscription can be restricted to. It reads from q, which can be a transaction.
 type Connections interface {
-	// ConfigKeyExists reports whether the environment has the provider configuration.
-	ConfigKeyExists(env id.Environment, providerConfigKey string) bool
-	// Suggest asks for the provider configuration that a key that does not exist probably means; empty if none is near.
-	Suggest(providerConfigKey string) string
+	// ConfigKeyExists reports whether the environment has the provider configuration. If not, the suggestion asks for the
+	// one that is probably meant; empty if none is near.
+	ConfigKeyExists(env id.Environment, providerConfigKey string) (exists bool, suggestion string)
 	// Exists reports whether the environment has the connection under the provider configuration.
 	Exists(ctx context.Context, q db.Querier, env id.Environment, providerConfigKey, connectionID string) (bool, error)
 	// OfID returns the environment's connections of that id, one for each provider configuration.

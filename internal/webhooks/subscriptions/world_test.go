@@ -124,10 +124,8 @@ func lookUp(connectionID string) (bool, error) {
 	return connectionID == "acme", nil
 }
 
-func (directory) Suggest(string) string { return "" }
-
-func (directory) ConfigKeyExists(_ id.Environment, key string) bool {
-	return key == "github" || key == "slack"
+func (directory) ConfigKeyExists(_ id.Environment, key string) (bool, string) {
+	return key == "github" || key == "slack", ""
 }
 
 func (directory) Exists(_ context.Context, _ db.Querier, _ id.Environment, key, connectionID string) (bool, error) {

@@ -80,9 +80,9 @@ func (s *server) create(t *testing.T, body string) string {
 
 type directory struct{}
 
-func (directory) Suggest(string) string { return "" }
-
-func (directory) ConfigKeyExists(_ id.Environment, key string) bool { return key == "github" }
+func (directory) ConfigKeyExists(_ id.Environment, key string) (bool, string) {
+	return key == "github", ""
+}
 
 func (directory) Exists(_ context.Context, _ db.Querier, _ id.Environment, key, connectionID string) (bool, error) {
 	return key == "github" && connectionID == "acme", nil
