@@ -102,8 +102,8 @@ func (op Operation) messages(code apperr.Code) []string {
 		}
 		return messages
 	case apperr.CodeUnauthorized:
-		if len(own) == 0 && !op.Public && op.Route == "" {
-			return []string{code.Example(), messageNeedsUser}
+		if len(own) == 0 && !op.Public {
+			return append([]string{code.Example()}, op.misplacedMessages()...)
 		}
 	default:
 	}

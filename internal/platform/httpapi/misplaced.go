@@ -54,3 +54,11 @@ func isKey(text string) bool { return strings.HasPrefix(text, access.APIKeySchem
 func isToken(text string) bool {
 	return strings.HasPrefix(text, "eyJ") && strings.Count(text, ".") == 2
 }
+
+// misplacedMessages returns what misplaced can return for the operation.
+func (op Operation) misplacedMessages() []string {
+	if op.Route == "" {
+		return []string{messageNeedsUser, messageTokenPlace}
+	}
+	return []string{messageKeyHeader, messageTokenPlace}
+}

@@ -119,7 +119,7 @@ func sampleError(in *connections.Inbound, err error) error {
 	name := in.Provider.Definition.DisplayName
 	switch {
 	case errors.Is(err, verification.ErrSampleKeys):
-		return sampleUnavailable(name + " signs its webhooks with a private key, which only the provider has, so the gateway " +
+		return sampleUnavailable("The provider signs its webhooks with a private key, which only it has, so the gateway " +
 			"cannot sign a sample. Publish an event of your own for the connection (`events publish`, or POST " +
 			"/webhook-events), test the subscription (`subscriptions test`), or have the provider send a test.")
 	case errors.Is(err, verification.ErrSampleSecret):

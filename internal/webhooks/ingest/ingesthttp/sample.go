@@ -23,6 +23,19 @@ func mountSample(api *httpapi.API, sampler Sampler) {
 		Status: http.StatusCreated, Tag: "Connections", Permission: access.ConnectionsWrite, Route: access.RouteConnections,
 		Environment: true, MaxBodyBytes: ingest.MaxPublishedBytes,
 		Errors:  []apperr.Code{apperr.CodeSampleUnavailable, apperr.CodeRateLimited},
+		Messages: map[apperr.Code][]string{
+			apperr.CodeSampleUnavailable: {
+				"The connection is disabled and accepts no webhooks. Enable it first.",
+				"The connection rejects every webhook, because its settings do not fit the provider's definition. Correct its " +
+					"parameters first.",
+				"The connection accepts webhooks from no network of the provider. Correct its `source_cidrs` first.",
+				"The connection has no webhook secret to sign a sample with. Add one first.",
+				"The connection has changed since the sample was signed. Send it again.",
+				"The provider signs its webhooks with a private key, which only it has, so the gateway cannot sign a sample.",
+			},
+			apperr.CodePayloadTooLarge: {"The body is larger than this route accepts",
+				"The body is larger than the connection accepts"},
+		},
 		Summary: "Send a sample of a webhook",
 		Description: "Makes a webhook as the provider would send it, signs it with the connection's newest secret as the " +
 			"provider's definition describes, and passes it to the connection's inbound endpoint. It is verified, stored, " +
