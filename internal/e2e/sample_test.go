@@ -60,8 +60,9 @@ func sampled() map[string]struct {
 // privateKeys are the providers that sign with a private key, with a public key of each.
 func privateKeys() map[string]string {
 	return map[string]string{
-		"discord":  "e7a11b5dd1b8e0e1c2c1b5b3d3e2e4b7cbd0b6d3f9f3dcf2b0dbd9bc1d2a5f3e",
-		"sendgrid": "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE83T4O/n84iotIvIW4mdBgQ/7dAfSmpqIM8kF9mN1flpVKS3GRqe62gw+2fNNRaINXvVpiglSI8eNEc6wEA3F+g==",
+		"discord": "e7a11b5dd1b8e0e1c2c1b5b3d3e2e4b7cbd0b6d3f9f3dcf2b0dbd9bc1d2a5f3e",
+		"sendgrid": "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE83T4O/n84iotIvIW4mdBgQ/7dAfSmpqIM8" +
+			"kF9mN1flpVKS3GRqe62gw+2fNNRaINXvVpiglSI8eNEc6wEA3F+g==",
 	}
 }
 

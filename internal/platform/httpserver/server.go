@@ -90,7 +90,7 @@ func (s *Server) Listen(ctx context.Context) error {
 
 // listenError says which address cannot be opened, which setting names it, and why.
 func (s *Server) listenError(err error) error {
-	why := ""
+	var why string
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		why = "another program uses it"

@@ -90,3 +90,7 @@ func LineFrom(ctx context.Context) *Line {
 	l, _ := ctx.Value(lineKey{}).(*Line)
 	return l
 }
+
+// WithoutLine returns a context in which LineFrom returns nil, for work whose attributes do not belong on the line of
+// the request.
+func WithoutLine(ctx context.Context) context.Context { return context.WithValue(ctx, lineKey{}, (*Line)(nil)) }

@@ -15,8 +15,9 @@ func TestName(t *testing.T) {
 	known := []string{"github", "gitlab", "gitea", "x", "standard-webhooks", "slack", "SALLYPORT_LISTEN"}
 	for word, want := range map[string]string{
 		"githb": "github", "gihtub": "github", "githubb": "github", "GitHub": "github", "gitlob": "gitlab",
-		"standardwebhooks": "standard-webhooks", "standard_webhoks": "standard-webhooks", "SALLYPORT_LISTN": "SALLYPORT_LISTEN",
-		"slcak": "slack", "stripe": "", "": "", "zoom": "", "acme-internal": "",
+		"standardwebhooks": "standard-webhooks", "standard_webhoks": "standard-webhooks",
+		"SALLYPORT_LISTN": "SALLYPORT_LISTEN",
+		"slcak":           "slack", "stripe": "", "": "", "zoom": "", "acme-internal": "",
 	} {
 		got, ok := suggest.Name(word, known)
 		require.Equal(t, want, got, word)

@@ -20,7 +20,7 @@ func TestSignatureHeaders(t *testing.T) {
 	}{
 		{slug: "github", want: []string{"x-hub-signature-256"}},
 		{slug: "gitlab", want: []string{"webhook-signature"}},
-		{slug: "gitea", want: []string{"x-gitea-signature"}},
+		{slug: "gitea", want: []string{"x-forgejo-signature", "x-gitea-signature"}},
 		{slug: "shopify", want: []string{"shopify-hmac-sha256", "x-shopify-hmac-sha256"}},
 		{slug: "slack", want: []string{"x-slack-signature"}},
 		{slug: "stripe", want: []string{"stripe-signature"}},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -15,6 +16,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clientaddr"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/obs"
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/providers/verification"
 )
@@ -57,13 +59,13 @@ func (s *Service) SendSample(ctx context.Context, p access.Principal, in SampleR
 	case c.Status == connections.Disabled:
 		return SampleReceipt{}, sampleUnavailable("The connection is disabled and accepts no webhooks. Enable it first.")
 	case conn.Unusable:
-		return SampleReceipt{}, sampleUnavailable("The connection rejects every webhook, because its settings do not fit the " +
-			"provider's definition. Correct its parameters first.")
+		return SampleReceipt{}, sampleUnavailable("The connection rejects every webhook, because its settings do not fit " +
+			"the provider's definition. Correct its parameters first.")
 	}
 	from, ok := senderFor(conn, in.Address)
 	if !ok {
-		return SampleReceipt{}, sampleUnavailable("The connection accepts webhooks from no network of the provider. Correct " +
-			"its `source_cidrs` first.")
+		return SampleReceipt{}, sampleUnavailable("The connection accepts webhooks from no network of the provider. " +
+			"Correct its `source_cidrs` first.")
 	}
 	order := verification.SampleOrder{Type: in.EventType, Data: in.Data, ID: id.NewRandom(id.PrefixSample),
 		PublicURL: s.opts.PublicURL, Path: in.Path + c.PathToken, RemoteIP: from, Now: s.clock.Now()}
@@ -80,13 +82,15 @@ func (s *Service) SendSample(ctx context.Context, p access.Principal, in SampleR
 		return SampleReceipt{}, fmt.Errorf("make the request of a sample: %w", err)
 	}
 	r.Header = sample.Header
-	receipt, err := s.Receive(ctx, Request{Segment: c.PathToken, Source: clientaddr.Host(from), Address: from, HTTP: r})
+	// The type of a sample is what the caller wrote, which is not logged.
+	receipt, err := s.Receive(obs.WithoutLine(ctx), Request{Segment: c.PathToken, Source: clientaddr.Host(from), Address: from, HTTP: r})
 	switch {
 	case apperr.Is(err, apperr.CodeSignatureInvalid), apperr.Is(err, apperr.CodeSignatureMissing):
 		return SampleReceipt{}, sampleUnavailable("The connection has changed since the sample was signed. Send it again.")
 	case err != nil:
 		return SampleReceipt{}, err
 	}
+	obs.LineFrom(ctx).Add(slog.String("event_uuid", receipt.EventUUID))
 	return SampleReceipt{Receipt: receipt, ID: order.ID}, nil
 }
 
@@ -120,7 +124,7 @@ func sampleError(in *connections.Inbound, err error) error {
 	switch {
 	case errors.Is(err, verification.ErrSampleKeys):
 		return sampleUnavailable("The provider signs its webhooks with a private key, which only it has, so the gateway " +
-			"cannot sign a sample. Publish an event of your own for the connection (`events publish`, or POST " +
+			"cannot sign a sample. Publish an event of your own for the connection (POST " +
 			"/webhook-events), test the subscription (`subscriptions test`), or have the provider send a test.")
 	case errors.Is(err, verification.ErrSampleSecret):
 		return sampleUnavailable("The connection has no webhook secret to sign a sample with. Add one first.")

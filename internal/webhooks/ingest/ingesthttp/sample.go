@@ -22,7 +22,7 @@ func mountSample(api *httpapi.API, sampler Sampler) {
 		ID: "send-webhook-sample", Method: http.MethodPost, Path: "/connections/{provider}/{connection_id}/webhook-sample",
 		Status: http.StatusCreated, Tag: "Connections", Permission: access.ConnectionsWrite, Route: access.RouteConnections,
 		Environment: true, MaxBodyBytes: ingest.MaxPublishedBytes,
-		Errors:  []apperr.Code{apperr.CodeSampleUnavailable, apperr.CodeRateLimited},
+		Errors: []apperr.Code{apperr.CodeSampleUnavailable, apperr.CodeRateLimited},
 		Messages: map[apperr.Code][]string{
 			apperr.CodeSampleUnavailable: {
 				"The connection is disabled and accepts no webhooks. Enable it first.",
