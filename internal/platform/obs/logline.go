@@ -93,4 +93,6 @@ func LineFrom(ctx context.Context) *Line {
 
 // WithoutLine returns a context in which LineFrom returns nil, for work whose attributes do not belong on the line of
 // the request.
-func WithoutLine(ctx context.Context) context.Context { return context.WithValue(ctx, lineKey{}, (*Line)(nil)) }
+func WithoutLine(ctx context.Context) context.Context {
+	return context.WithValue(ctx, lineKey{}, (*Line)(nil))
+}
