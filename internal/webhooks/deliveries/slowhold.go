@@ -18,6 +18,8 @@ const (
 	slowRows  = 32
 	slowFor   = time.Minute
 	slowShare = 100
+	// slowest is the longest pause between two turns, also after one in which the process stood still.
+	slowest = 5 * time.Second
 )
 
 // holdSlowly holds some deliveries of the next subscription in turn whose receiver fails, unless it is too early.
@@ -36,7 +38,7 @@ func (f *follower) holdSlowly(ctx context.Context) {
 			slog.String("subscription_id", t.ID), slog.String("error", err.Error()), obs.Outage("follower"))
 	}
 	end := clock.MomentOf(f.clock)
-	f.slowTurns = pause{end, (share - 1) * began.Elapsed(end)}
+	f.slowTurns = pause{end, min((share-1)*began.Elapsed(end), slowest)}
 	if err != nil {
 		f.slowTurns.length = max(f.slowTurns.length, pollInterval)
 	}

@@ -73,3 +73,25 @@ func TestPendingDeliveriesNeedNoRelease(t *testing.T) {
 		require.Positive(t, w.inState(t, w.env, Sending), "the claimer knows of them")
 	})
 }
+
+// A process that stood still while it held deliveries goes on holding others soon.
+func TestHoldsGoOnAfterAStandstill(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		stands := &lookedAt{w.subs, w.clock, time.Hour, map[string]int{}}
+		sub := w.subscription()
+		w.many(t, 3*slowRows, Delivery{Status: Pending, Due: testTime().Add(24 * time.Hour)}, sub)
+		w.ended(w.env, sub, 20, 20)
+		w.breakers.run(t.Context())
+		w.follower.run(t.Context())
+		require.Equal(t, slowRows, w.inState(t, w.env, Held))
+		w.follower.subs = stands
+		w.follower.holdSlowly(t.Context())
+		w.follower.subs = w.subs
+		held := w.inState(t, w.env, Held)
+		w.clock.Advance(slowest)
+		w.follower.run(t.Context())
+		require.Greater(t, w.inState(t, w.env, Held), held)
+	})
+}
