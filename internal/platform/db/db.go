@@ -144,8 +144,8 @@ func Open(ctx context.Context, databaseURL, dataDir string) (*DB, error) {
 // cache in every fourth commit (see ADR 43).
 const writeCache = "cache_size(-16384)"
 
-// readCache is 2 MiB for each of a dozen connections: queries by key find the pages that they need in the system's cache
-// as well, and with millions of rows every connection fills its own.
+// readCache is 2 MiB for each of a dozen connections: queries by key find the pages that they need in the system's
+// cache as well, and with millions of rows every connection fills its own.
 const readCache = "cache_size(-2048)"
 
 func openSQLite(ctx context.Context, dir string) (*DB, error) {

@@ -56,7 +56,8 @@ type dispatcher struct {
 
 func newDispatcher(l limits, clk clock.Clock, run func(*job)) *dispatcher {
 	d := &dispatcher{limits: l, capacity: max(minCapacity, windowFactor*l.all), run: run, clock: clk,
-		drained: func(string) {}, queues: map[string]*queue{}, environments: map[id.Environment]*environment{}, held: heldJobs{},
+		drained: func(string) {}, queues: map[string]*queue{},
+		environments: map[id.Environment]*environment{}, held: heldJobs{},
 		hosts: map[string]*host{}, lapsed: map[*job]struct{}{}, renew: jobs.NewWake()}
 	d.workers = workers{d: d, handover: make(chan *job, maxIdle)}
 	d.memory = bodyMemory{d: d, large: map[string]*largeBody{}}

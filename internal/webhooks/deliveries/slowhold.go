@@ -38,7 +38,7 @@ func (f *follower) holdSlowly(ctx context.Context) {
 			slog.String("subscription_id", t.ID), slog.String("error", err.Error()), obs.Outage("follower"))
 	}
 	end := clock.MomentOf(f.clock)
-	f.slowTurns = pause{end, min((share-1)*began.Elapsed(end), slowest)}
+	f.slowTurns = pause{end, min(began.Elapsed(end)*time.Duration(share-1), slowest)}
 	if err != nil {
 		f.slowTurns.length = max(f.slowTurns.length, pollInterval)
 	}
@@ -46,7 +46,7 @@ func (f *follower) holdSlowly(ctx context.Context) {
 
 // holdTurn takes a turn of a subscription whose receiver fails, and ends its turns if nothing is left to hold or it
 // must change in another way, which the next look finds. It returns the part of the time that the turn may take.
-func (f *follower) holdTurn(ctx context.Context, t *followTask) (share time.Duration, err error) {
+func (f *follower) holdTurn(ctx context.Context, t *followTask) (share int, err error) {
 	now := f.clock.Now()
 	what, err := f.whatFollows(ctx, &t.openSubscription, now)
 	if err != nil || t.Due == nil || what != slowHoldFollows && what != probeFollows {
@@ -54,7 +54,7 @@ func (f *follower) holdTurn(ctx context.Context, t *followTask) (share time.Dura
 		f.store.follow.changed(t.ID)
 		return 1, err
 	}
-	share, limit := time.Duration(lookShare), f.store.moves.Limit()
+	share, limit := lookShare, f.store.moves.Limit()
 	if opened := f.breakers.get(t.ID).opened; opened != nil && now.Sub(*opened) < slowFor {
 		share, limit = slowShare, min(limit, slowRows)
 	}

@@ -83,7 +83,8 @@ func (s *Service) SendSample(ctx context.Context, p access.Principal, in SampleR
 	}
 	r.Header = sample.Header
 	// The type of a sample is what the caller wrote, which is not logged.
-	receipt, err := s.Receive(obs.WithoutLine(ctx), Request{Segment: c.PathToken, Source: clientaddr.Host(from), Address: from, HTTP: r})
+	receipt, err := s.Receive(obs.WithoutLine(ctx), Request{Segment: c.PathToken, Source: clientaddr.Host(from),
+		Address: from, HTTP: r})
 	switch {
 	case apperr.Is(err, apperr.CodeSignatureInvalid), apperr.Is(err, apperr.CodeSignatureMissing):
 		return SampleReceipt{}, sampleUnavailable("The connection has changed since the sample was signed. Send it again.")
