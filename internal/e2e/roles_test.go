@@ -76,6 +76,11 @@ func TestNodesThatServeAndNodesThatWork(t *testing.T) {
 		w.ticking("the end of the warning", func() bool { return w.health() == "ready\n" })
 
 		w.patchSubscription(sub.ID, object{"enabled": false})
+		for range 6 { // the worker looks for changes each second
+			w.clk.Advance(500 * time.Millisecond)
+			worker.catchUp()
+			worker.catchUp()
+		}
 		held := w.fresh("acme", github(`{"action":"opened","n":3}`))
 		require.Equal(w.t, "held", w.event(held).delivery(w, sub.ID).Status)
 		w.patchSubscription(sub.ID, object{"enabled": true})
