@@ -5,6 +5,7 @@ package eventtypes
 import (
 	"maps"
 	"strings"
+	"unicode"
 )
 
 // Wildcard is the segment of a pattern that matches any segment.
@@ -121,10 +122,14 @@ func Forms(s Source, text string) []Form {
 	return forms
 }
 
-// fits reports whether every wildcard of a text is a whole segment.
+// fits reports whether a text with wildcards is a pattern: every wildcard is a whole segment, and no segment has a
+// blank or an unprintable character, which only a provider's rules can remove. A text without wildcards is a type.
 func fits(text string) bool {
 	if !strings.Contains(text, Wildcard) {
 		return true
+	}
+	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) }) {
+		return false
 	}
 	for segment := range strings.SplitSeq(text, ".") {
 		if segment == "" || segment != Wildcard && strings.Contains(segment, Wildcard) {

@@ -41,6 +41,7 @@ func TestForms(t *testing.T) {
 		"a/*": {form("shopify", "a.*")}, "a:*/b": nil, "a:*": {form("bitbucket", "a.*")}, "a*": nil,
 		"a:b/c": {form("", "a:b/c"), form("bitbucket", "a.b/c"), form("shopify", "a:b.c")},
 		"/":     {form("", "/")},
+		"a b.*": nil, "a b/*": nil, "a\u00a0b.*": nil, "a b": {form("", "a b")},
 	} {
 		require.Equal(t, want, eventtypes.Forms(known, text), text)
 	}
