@@ -39,6 +39,7 @@ func Dependencies() map[string][]string {
 		"providers/eventtypes":   {},
 		"providers/verification": {"providers/eventtypes"},
 		"providers/registry":     {"providers/verification", "providers/eventtypes"},
+		"providers/credentials":  {"identity/installation"},
 		"providers/connections":  {"providers/registry", "providers/verification", "identity/audit"},
 		"webhooks/filters":       {"webhooks/events"},
 		"webhooks/subscriptions": {"identity/audit", "providers/connections", "providers/eventtypes", "webhooks/filters"},

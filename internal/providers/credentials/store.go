@@ -1,0 +1,226 @@
+package credentials
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/secretbox"
+)
+
+// SealedColumns returns the columns that this package seals, for the rotation of the keyset.
+func SealedColumns() []secretbox.Column {
+	return []secretbox.Column{{Table: "connection_credential_values", Column: "value", IDColumn: "id"}}
+}
+
+// place is where a value is sealed for: another connection's, or another name, does not open it.
+func place(connectionUUID, name string) secretbox.AD {
+	return secretbox.AD{Table: "connection_credential_values", Column: "value", RowID: valueID(connectionUUID, name)}
+}
+
+func valueID(connectionUUID, name string) string { return connectionUUID + "/" + name }
+
+func setColumns(s *Set) db.Columns {
+	return db.Columns{
+		db.Col("connection_uuid", &s.ConnectionUUID),
+		db.Col("environment_id", &s.Environment),
+		db.Col("auth_mode", &s.Mode),
+		db.Col("fields", db.JSON(&s.Fields)),
+		db.Col("hosts", db.JSON(&s.Hosts)),
+		db.Col("scopes_requested", db.JSON(&s.ScopesRequested)),
+		db.Col("scopes_granted", db.JSON(&s.ScopesGranted)),
+		db.Col("fingerprint", &s.Fingerprint),
+		db.Col("revision", &s.Revision),
+		db.Col("stored_ms", db.Millis(&s.StoredAt)),
+		db.Col("expires_ms", db.NullMillis(&s.ExpiresAt)),
+		db.Col("refreshed_ms", db.NullMillis(&s.RefreshedAt)),
+		db.Col("refresh_failures", &s.RefreshFailures),
+		db.Col("refresh_error", &s.RefreshError),
+	}
+}
+
+// owned are the conditions of the row of a connection in its environment.
+func owned(env id.Environment, connectionUUID string) *db.Where {
+	return new(db.Where).And("connection_uuid = ?", connectionUUID).And("environment_id = ?", string(env))
+}
+
+// read returns the description of a connection's credentials.
+func read(ctx context.Context, q db.Querier, env id.Environment, connectionUUID string) (Set, bool, error) {
+	s, found, err := db.One(ctx, q, setColumns, "FROM connection_credentials", owned(env, connectionUUID), "")
+	if err != nil {
+		return Set{}, false, fmt.Errorf("read credentials: %w", err)
+	}
+	return s, found, nil
+}
+
+// replace stores the description in place of any other of the connection, whose values it deletes. It returns the
+// revision of the result.
+func replace(ctx context.Context, tx *sql.Tx, s *Set) (revision int64, err error) {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM connection_credential_values WHERE connection_uuid = $1",
+		s.ConnectionUUID); err != nil {
+		return 0, fmt.Errorf("delete credentials: %w", err)
+	}
+	c := setColumns(s)
+	args, err := c.Args()
+	if err != nil {
+		return 0, fmt.Errorf("encode credentials: %w", err)
+	}
+	err = tx.QueryRowContext(ctx, "INSERT INTO connection_credentials ("+c.Names()+") VALUES "+db.In(1, len(c))+`
+		ON CONFLICT (connection_uuid) DO UPDATE SET auth_mode = excluded.auth_mode, fields = excluded.fields,
+			hosts = excluded.hosts, scopes_requested = excluded.scopes_requested, scopes_granted = excluded.scopes_granted,
+			fingerprint = excluded.fingerprint, revision = connection_credentials.revision + 1,
+			stored_ms = excluded.stored_ms, expires_ms = excluded.expires_ms, refreshed_ms = NULL, refresh_failures = 0,
+			refresh_error = ''
+		WHERE connection_credentials.environment_id = excluded.environment_id RETURNING revision`, args...).Scan(&revision)
+	if err != nil {
+		return 0, fmt.Errorf("store credentials: %w", err)
+	}
+	return revision, nil
+}
+
+// update stores a changed description, if the stored one has that revision.
+func update(ctx context.Context, tx *sql.Tx, s *Set, revision int64) (bool, error) {
+	changed, err := db.Update(ctx, tx, "UPDATE connection_credentials",
+		setColumns(s).Only("fields", "fingerprint", "revision", "scopes_granted", "expires_ms", "refreshed_ms",
+			"refresh_failures", "refresh_error"),
+		owned(s.Environment, s.ConnectionUUID).And("revision = ?", revision))
+	if err != nil {
+		return false, fmt.Errorf("renew credentials: %w", err)
+	}
+	return changed, nil
+}
+
+// maxErrorBytes bounds the message of a refresh that failed.
+const maxErrorBytes = 500
+
+func addFailure(ctx context.Context, tx *sql.Tx, env id.Environment, connectionUUID string, revision int64,
+	message string) error {
+	if len(message) > maxErrorBytes {
+		message = strings.ToValidUTF8(message[:maxErrorBytes], "")
+	}
+	w := owned(env, connectionUUID).And("revision = ?", revision)
+	_, err := tx.ExecContext(ctx, "UPDATE connection_credentials SET refresh_failures = refresh_failures + 1, "+
+		"refresh_error = "+w.Arg(message)+w.Text(), w.Args()...)
+	if err != nil {
+		return fmt.Errorf("record a failed refresh: %w", err)
+	}
+	return nil
+}
+
+// sealedValue is a stored value.
+type sealedValue struct {
+	id, connectionUUID, name string
+	value                    []byte
+}
+
+func valueColumns(v *sealedValue) db.Columns {
+	return db.Columns{
+		db.Col("id", &v.id),
+		db.Col("connection_uuid", &v.connectionUUID),
+		db.Col("name", &v.name),
+		db.Col("value", &v.value),
+	}
+}
+
+// putValue stores a sealed value in place of any other of that name.
+func putValue(ctx context.Context, tx *sql.Tx, v *sealedValue) error {
+	if _, err := db.Insert(ctx, tx, "INSERT INTO connection_credential_values", valueColumns(v),
+		"ON CONFLICT (id) DO UPDATE SET value = excluded.value"); err != nil {
+		return fmt.Errorf("store a credential: %w", err)
+	}
+	return nil
+}
+
+// joined is a description with one of its values, and the version of the collection at which both were read.
+type joined struct {
+	Set
+	name    string
+	value   []byte
+	version int64
+}
+
+func joinedColumns(j *joined) db.Columns {
+	return append(setColumns(&j.Set), db.Col("name", db.Null(&j.name)), db.Col("value", &j.value),
+		db.VersionColumn(Collection, &j.version))
+}
+
+// readSealed returns the credentials of a UUID, of any environment, with their values, for the cache. One statement
+// reads both, so that they belong together whatever commits meanwhile.
+func readSealed(ctx context.Context, q db.Querier, connectionUUID string) (*Sealed, int64, error) {
+	rows, err := db.All(ctx, q, joinedColumns, `FROM connection_credentials
+		LEFT JOIN (SELECT connection_uuid AS owner, name, value FROM connection_credential_values) AS stored
+		ON owner = connection_uuid`, new(db.Where).And("connection_uuid = ?", connectionUUID), "")
+	switch {
+	case err != nil:
+		return nil, 0, fmt.Errorf("read credentials: %w", err)
+	case len(rows) == 0:
+		return nil, 0, notFound()
+	}
+	s := &Sealed{Set: rows[0].Set, values: make(map[string][]byte, len(rows))}
+	for i := range rows {
+		if rows[i].name != "" {
+			s.values[rows[i].name] = rows[i].value
+		}
+	}
+	return s, rows[0].version, nil
+}
+
+// readLocked returns the credentials with their values and locks them until the transaction ends. forUpdate is the
+// suffix of the dialect.
+func readLocked(ctx context.Context, tx *sql.Tx, env id.Environment, connectionUUID, forUpdate string) (*Sealed, bool,
+	error) {
+	s, found, err := db.One(ctx, tx, setColumns, "FROM connection_credentials", owned(env, connectionUUID), forUpdate)
+	if err != nil || !found {
+		return nil, false, err
+	}
+	values, err := readValues(ctx, tx, connectionUUID)
+	return &Sealed{Set: s, values: values}, err == nil, err
+}
+
+// readValues returns the sealed values of a connection, by name.
+func readValues(ctx context.Context, q db.Querier, connectionUUID string) (map[string][]byte, error) {
+	rows, err := db.All(ctx, q, valueColumns, "FROM connection_credential_values",
+		new(db.Where).And("connection_uuid = ?", connectionUUID), "")
+	if err != nil {
+		return nil, fmt.Errorf("read credentials: %w", err)
+	}
+	values := make(map[string][]byte, len(rows))
+	for i := range rows {
+		values[rows[i].name] = rows[i].value
+	}
+	return values, nil
+}
+
+// sets returns the descriptions of the credentials of connections, by UUID.
+func sets(ctx context.Context, q db.Querier, env id.Environment, connectionUUIDs []string) (map[string]Set, error) {
+	out := make(map[string]Set, len(connectionUUIDs))
+	if len(connectionUUIDs) == 0 {
+		return out, nil
+	}
+	w := new(db.Where).And("environment_id = ?", string(env))
+	list, err := db.All(ctx, q, setColumns, "FROM connection_credentials", db.AnyOf(w, "connection_uuid", connectionUUIDs),
+		"")
+	if err != nil {
+		return nil, fmt.Errorf("read credentials: %w", err)
+	}
+	for i := range list {
+		out[list[i].ConnectionUUID] = list[i]
+	}
+	return out, nil
+}
+
+// roundMillis returns a time as it is stored.
+func roundMillis(t time.Time) time.Time { return clock.FromMillis(clock.Millis(t)) }
+
+// sorted returns a sorted copy without duplicates; never nil.
+func sorted(list []string) []string {
+	list = slices.AppendSeq([]string{}, slices.Values(list))
+	slices.Sort(list)
+	return slices.Compact(list)
+}
