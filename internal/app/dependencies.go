@@ -38,7 +38,8 @@ func Dependencies() map[string][]string {
 
 		"providers/eventtypes":   {},
 		"providers/verification": {"providers/eventtypes"},
-		"providers/registry":     {"providers/verification", "providers/eventtypes"},
+		"providers/outbound":     {"providers/verification"},
+		"providers/registry":     {"providers/outbound", "providers/verification", "providers/eventtypes"},
 		"providers/connections":  {"providers/registry", "providers/verification", "identity/audit"},
 		"webhooks/filters":       {"webhooks/events"},
 		"webhooks/subscriptions": {"identity/audit", "providers/connections", "providers/eventtypes", "webhooks/filters"},
