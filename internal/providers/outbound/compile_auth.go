@@ -348,7 +348,11 @@ func (c *compiler) compileSigning(m *Mode, a *Auth, path string) {
 	for _, key := range requestNames() {
 		signed[key] = false
 	}
-	m.signature = &signatureTemplate{algorithm: s.Algorithm, key: s.Key, encoding: s.Encoding,
+	encoding := s.Encoding
+	if encoding == "" {
+		encoding = "hex"
+	}
+	m.signature = &signatureTemplate{algorithm: s.Algorithm, key: s.Key, encoding: encoding,
 		content: c.text(path+".signature.content", s.Content, names.with(spaceRequest, signed)),
 		header:  c.text(path+".signature.header", s.Header, c.public()),
 		prefix:  c.text(path+".signature.prefix", s.Prefix, names)}

@@ -186,7 +186,7 @@ func (r *renderer) setHeaders(pairs []pair, header http.Header) error {
 			continue
 		}
 		if !ownableHeader(key) || !httpguts.ValidHeaderFieldName(key) {
-			return refuse(r.nameField(p), "is not the name of a header that can be set")
+			return refuse(r.nameField(p), errHeaderName)
 		}
 		header.Del(key)
 		if value != "" {
@@ -195,6 +195,8 @@ func (r *renderer) setHeaders(pairs []pair, header http.Header) error {
 	}
 	return nil
 }
+
+const errHeaderName = "is not the name of a header that can be set"
 
 // nameField names the value that the name of a header comes from.
 func (r *renderer) nameField(p pair) string {
