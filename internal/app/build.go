@@ -39,7 +39,9 @@ import (
 	"sallyport/internal/platform/storing"
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/providers/connections/connectionshttp"
+	"sallyport/internal/providers/credentials"
 	"sallyport/internal/providers/eventtypes"
+	"sallyport/internal/providers/probes"
 	"sallyport/internal/providers/registry"
 	"sallyport/internal/providers/verification"
 	"sallyport/internal/webhooks/deliveries"
@@ -132,7 +134,10 @@ func (p *parts) build() (*process, error) {
 		Subscriptions: func(ctx context.Context, tx db.Querier, env id.Environment) (ownevents.Subscriptions, error) {
 			return directory.Own(ctx, tx, env)
 		}})
-	conns, err := connections.New(connections.Config{DB: p.db, Clock: p.clock, Box: p.box, Providers: p.providers,
+	vault := credentials.NewVault(credentials.Config{DB: p.db, Clock: p.clock, Box: p.box, Pepper: p.installation.Pepper})
+	conns, err := connections.New(connections.Config{Vault: vault, AllowHTTP: p.cfg.Dev || p.cfg.EgressAllowHTTP,
+		Prober: probes.New(probes.Config{Client: p.client, Clock: p.clock}),
+		DB:     p.db, Clock: p.clock, Box: p.box, Providers: p.providers,
 		Environments: ids.Team, Keyring: verification.NewKeyring(verification.NewKeyFetcher(p.client)), Logger: p.log,
 		DedupeWindow: p.cfg.WebhookDedupeWindow,
 		OnDelete:     []connections.DeleteHook{rejectionLog.Forget},
@@ -205,6 +210,7 @@ func (p *parts) build() (*process, error) {
 		stream.Module(),
 		audithttp.Module(auditStore, ids.Team, ids.Principals),
 		p.providers.Module(conns, conns.ProvidersChanged, directory.TypesChanged),
+		vault.Module(),
 		connectionshttp.Module(conns, p.cfg.PublicURL),
 		subscriptionshttp.Module(subs),
 		teamhttp.Module(ids.Team),

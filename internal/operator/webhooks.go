@@ -21,6 +21,7 @@ import (
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/rawhttp"
 	"sallyport/internal/providers/connections"
+	"sallyport/internal/providers/credentials"
 	"sallyport/internal/providers/registry"
 	"sallyport/internal/providers/verification"
 	"sallyport/internal/webhooks/ingest"
@@ -122,6 +123,7 @@ func VerifyWebhook(ctx context.Context, cfg *config.Config, clk clock.Clock,
 	}
 	client := app.NewEgress(cfg, clk)
 	svc, err := connections.New(connections.Config{DB: s.DB, Clock: clk, Box: s.Box, Providers: live,
+		Vault:        credentials.NewVault(credentials.Config{DB: s.DB, Clock: clk, Box: s.Box}), // only described here
 		Environments: s.Identity.Team, Keyring: verification.NewKeyring(verification.NewKeyFetcher(client)), Logger: log})
 	if err != nil {
 		return v, err

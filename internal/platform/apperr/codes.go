@@ -45,6 +45,8 @@ const (
 	CodeConnectionExists     Code = "connection_exists"
 	CodeAliasTaken           Code = "alias_taken"
 	CodeConnectionDisabled   Code = "connection_disabled"
+	CodeConnectionNotReady   Code = "connection_not_ready"
+	CodeInvalidCredentials   Code = "invalid_credentials"
 	CodeEnrolmentConflict    Code = "enrolment_conflict"
 	CodeSampleUnavailable    Code = "webhook_sample_unavailable"
 	CodeSignatureMissing     Code = "signature_missing"
@@ -138,6 +140,8 @@ func Codes() []Info {
 			"The team has reached its limit of custom roles, or the principal its limit of role bindings."},
 		{CodeConnectionExists, http.StatusConflict, "The provider configuration already has a connection with this id."},
 		{CodeAliasTaken, http.StatusConflict, "Another connection uses, or recently used, the webhook alias."},
+		{CodeConnectionNotReady, http.StatusConflict, "The connection's credentials cannot be used in its present state."},
+		{CodeInvalidCredentials, http.StatusUnprocessableEntity, "The provider refuses the credentials; nothing was stored."},
 		{CodeConnectionDisabled, http.StatusServiceUnavailable,
 			"The connection is disabled and accepts no webhooks."},
 		{CodeEnrolmentConflict, http.StatusConflict,

@@ -35,6 +35,8 @@ func examples() map[Code]string {
 		CodeRolesLimit:          "A team has at most 100 roles of its own",
 		CodeConnectionExists:    "The provider configuration already has a connection with this id",
 		CodeAliasTaken:          "Another connection uses, or recently used, the webhook alias",
+		CodeConnectionNotReady:  "The connection has no credentials",
+		CodeInvalidCredentials:  "The provider refuses the credentials",
 		CodeConnectionDisabled:  "The connection is disabled and accepts no webhooks",
 		CodeEnrolmentConflict:   "The connection has a webhook enrolment already",
 		CodePreconditionFailed:  "The resource has changed since the version that If-Match names; read it again",

@@ -23,8 +23,16 @@ type Change struct {
 	URLBase              patch.Field[string]
 	SourceCIDRs          patch.Field[[]string]
 	RatePerSecond        patch.Field[int64]
-	Tags                 patch.Field[map[string]*string]
-	Metadata             patch.Field[patch.Object]
+	// AuthMode names the entry of the definition's auth that Credentials are for; nil for the one that they fit.
+	AuthMode *string
+	// Credentials replaces all that are stored. Without any the connection only receives webhooks.
+	Credentials patch.Field[Credentials]
+	// ConnectionConfig changes the values of the definition's connection_config.
+	ConnectionConfig patch.Field[map[string]*string]
+	// Untested stores credentials without a test.
+	Untested bool
+	Tags     patch.Field[map[string]*string]
+	Metadata patch.Field[patch.Object]
 }
 
 // OnConflict selects what Create does if the connection exists.

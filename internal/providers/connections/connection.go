@@ -9,24 +9,41 @@ import (
 	"sallyport/internal/platform/etag"
 	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/providers/credentials"
+	"sallyport/internal/providers/outbound"
 	"sallyport/internal/providers/verification"
 )
 
 // Collection is the name under which changes to connections raise the version that caches watch.
 const Collection = "connections"
 
-// Status is whether a connection accepts webhooks.
+// Status is what a connection can be used for. Webhooks are accepted whatever the state of the credentials is.
 type Status string
 
 // The statuses.
 const (
+	// Active connections accept webhooks and, if they have credentials, requests to the provider.
 	Active Status = "active"
-	// Disabled connections refuse webhooks until they are enabled again.
+	// NeedsReauth connections have credentials that may not or cannot be used until they are given again.
+	NeedsReauth Status = "needs_reauth"
+	// Disabled connections refuse webhooks and requests until they are enabled again.
 	Disabled Status = "disabled"
 )
 
 // statuses returns every status.
-func statuses() []Status { return []Status{Active, Disabled} }
+func statuses() []Status { return []Status{Active, NeedsReauth, Disabled} }
+
+// The reasons of NeedsReauth.
+const (
+	// ReasonHostChanged: requests would go to a host for which the credentials were not given.
+	ReasonHostChanged = "host_changed"
+	// ReasonCredentialsRefused: the provider has refused the credentials in two tests in a row.
+	ReasonCredentialsRefused = "credentials_refused"
+)
+
+// NoAuth is the auth mode of a connection without credentials, which only receives webhooks, and of one to an API that
+// needs none.
+const NoAuth = "none"
 
 // Schema returns the schema with the statuses, for the API.
 func (Status) Schema(oas.Registry) *oas.Schema { return oas.Enum(statuses()) }
@@ -85,9 +102,23 @@ type Connection struct {
 	// Alias is a readable segment that can replace the path token; nil if there is none.
 	Alias  *string
 	Status Status
-	// StatusReason says why the status is not active; empty when it is.
+	// StatusReason says why the status is not active; empty when it is. It is a sentence for Disabled, and a code for
+	// others.
 	StatusReason string
-	Tags         map[string]string
+	// EnabledStatus and EnabledReason are the status and its reason while no user has disabled the connection.
+	EnabledStatus Status
+	EnabledReason string
+	// AuthMode is the name of the entry of the definition's auth that the credentials are for; NoAuth without any.
+	AuthMode string
+	// Config has the values of the definition's connection_config that are no secrets.
+	Config map[string]string
+	// Account is what the provider calls the account; empty if no test has found it.
+	Account outbound.Account
+	// Credentials describes the stored credentials; nil without any.
+	Credentials *credentials.Set
+	// Health is the outcome of the last test; nil before the first.
+	Health *Health
+	Tags   map[string]string
 	// Metadata is the caller's own JSON object. Its numbers are json.Number, so that they are returned as they were sent.
 	Metadata map[string]any
 	Webhook  WebhookConfig
@@ -131,7 +162,7 @@ const SchemeNone = "none"
 // blankConnection returns a connection with the defaults.
 func blankConnection() Connection {
 	return Connection{
-		Status:   Active,
+		Status: Active, EnabledStatus: Active, AuthMode: NoAuth, Config: map[string]string{},
 		Tags:     map[string]string{},
 		Metadata: map[string]any{},
 		Webhook: WebhookConfig{

@@ -3,6 +3,7 @@ package connections
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 
 	"sallyport/internal/platform/access"
@@ -29,11 +30,24 @@ func (s *Service) Create(ctx context.Context, actor access.Principal,
 		return Connection{}, false, err
 	}
 	identified, updating := v.Err() == nil, in.OnConflict == ConflictUpdate
+	if identified && updating && in.changesAuth() {
+		// Credentials are tested against what the connection is, so the change is made as that of an existing one.
+		c, err := s.Update(ctx, actor, key, fresh.ConnectionID, in.Change)
+		if !apperr.Is(err, apperr.CodeNotFound) {
+			return c, false, err
+		}
+	}
 	fresh = in.apply(fresh)
 	p := proposal{change: &in.Change, next: &fresh, creating: true, provider: provider}
 	if err := p.check(&v); err != nil {
 		return Connection{}, false, err
 	}
+	auth, err := s.prepareAuth(ctx, &v, provider, &fresh, &in.Change)
+	if err != nil {
+		return Connection{}, false, err
+	}
+	checkPurpose(&v, provider, auth, &in.Change)
+	auth.assign(&fresh)
 	invalid := v.Err()
 	// A change of an existing connection is judged by what it leads to there.
 	if invalid != nil && (!updating || !identified) {
@@ -49,11 +63,14 @@ func (s *Service) Create(ctx context.Context, actor access.Principal,
 					if err := s.environments.RequireLive(ctx, tx, actor.Environment); err != nil {
 						return err
 					}
+					if in.changesAuth() {
+						return errMoved // it was created since the look above
+					}
 					e, err := s.edit(ctx, tx, actor, &current, now)
 					if err != nil {
 						return err
 					}
-					c, err = s.update(ctx, e, current, &in.Change)
+					c, err = s.update(ctx, e, current, &in.Change, nil, apperr.Violations{})
 					created = false
 					return err
 				}
@@ -81,9 +98,13 @@ func (s *Service) Create(ctx context.Context, actor access.Principal,
 			return err
 		}
 		created = true
-		c, err = s.completeCreation(ctx, tx, actor, &fresh, &in.Change, now)
+		c, err = s.completeCreation(ctx, tx, actor, &fresh, &in.Change, auth, now)
 		return err
 	})
+	if errors.Is(err, errMoved) {
+		c, err = s.Update(ctx, actor, key, fresh.ConnectionID, in.Change)
+		return c, false, err
+	}
 	if err != nil {
 		return Connection{}, false, err
 	}
@@ -107,9 +128,9 @@ func requireGrant(actor access.Principal, connectionID *string) error {
 
 // completeCreation gives an inserted connection its alias and secret and records it.
 func (s *Service) completeCreation(ctx context.Context, tx *sql.Tx, actor access.Principal, c *Connection, ch *Change,
-	now time.Time) (Connection, error) {
+	auth *authChange, now time.Time) (Connection, error) {
 	// Anyone who guesses the path of a connection without verification can deliver to it.
-	if !ch.Alias.Null && c.Webhook.Scheme != SchemeNone {
+	if !ch.Alias.Null && c.Webhook.Scheme != SchemeNone && s.Receives(c) {
 		alias := c.ConnectionID
 		if ch.Alias.Set {
 			alias = ch.Alias.Value
@@ -127,5 +148,9 @@ func (s *Service) completeCreation(ctx context.Context, tx *sql.Tx, actor access
 			return Connection{}, err
 		}
 	}
-	return edit{s: s, tx: tx, actor: actor, now: now}.finish(ctx, c, actionCreate, nil)
+	kinds, err := auth.apply(ctx, s, tx, c, now)
+	if err != nil {
+		return Connection{}, err
+	}
+	return edit{s: s, tx: tx, actor: actor, now: now, kinds: kinds}.finish(ctx, c, actionCreate, nil)
 }

@@ -9,10 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/identity/installation"
+	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/providers/connections"
+	"sallyport/internal/providers/credentials"
+	"sallyport/internal/providers/probes"
 	"sallyport/internal/providers/registry"
 )
 
@@ -50,7 +54,11 @@ func (w *world) newFolder(t *testing.T, text string) *folder {
 	f.live, err = registry.New(registry.Config{Builtin: w.reg,
 		Folder: &registry.Folder{FS: os.DirFS(f.dir), Path: f.dir}, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	f.svc, err = connections.New(connections.Config{
+	f.svc, err = connections.New(connections.Config{Vault: credentials.NewVault(credentials.Config{DB: w.store.DB, Clock: w.clock,
+		Box: w.box, Pepper: installation.Pepper("a pepper of the tests")}),
+		Prober: probes.New(probes.Config{Client: egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{}),
+			Clock: w.clock}), AllowHTTP: true,
+
 		DB: w.store.DB, Clock: w.clock, Box: w.box, Providers: f.live, Environments: environments{},
 		Logger: slog.New(slog.DiscardHandler),
 	})

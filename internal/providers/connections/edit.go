@@ -42,6 +42,13 @@ const (
 	WasDisabled ChangeKind = "disabled"
 	WasEnabled  ChangeKind = "enabled"
 	Deleted     ChangeKind = "deleted"
+	// Connected: credentials were stored.
+	Connected ChangeKind = "connected"
+	// LostCredentials: the credentials may not or cannot be used any more; Recovered: they can be used again.
+	LostCredentials ChangeKind = "needs_reauth"
+	Recovered       ChangeKind = "recovered"
+	// HealthChanged: the outcome of tests is another.
+	HealthChanged ChangeKind = "health_changed"
 )
 
 // kindOf returns the kind of change that an action makes; empty if the connection stays as it was.
@@ -70,13 +77,18 @@ type edit struct {
 	now   time.Time
 	// before is the connection before the change; nil for a new one.
 	before audit.State
+	// kinds are further kinds of the change, besides that of its action.
+	kinds []ChangeKind
 }
 
 // edit begins a change of a connection that is locked.
 func (s *Service) edit(ctx context.Context, tx *sql.Tx, actor access.Principal, current *Connection,
 	now time.Time) (edit, error) {
+	if err := s.describe(ctx, tx, current.Environment, current); err != nil {
+		return edit{}, err
+	}
 	before, err := state(ctx, tx, current)
-	return edit{s, tx, actor, now, before}, err
+	return edit{s: s, tx: tx, actor: actor, now: now, before: before}, err
 }
 
 // write stores a changed connection and finishes the change.
@@ -92,6 +104,9 @@ func (e edit) write(ctx context.Context, c *Connection, action string, details a
 func (e edit) finish(ctx context.Context, c *Connection, action string, details audit.State) (Connection, error) {
 	stored, err := find(ctx, e.tx, c.Environment, c.ProviderConfigKey, c.ConnectionID)
 	if err != nil {
+		return Connection{}, err
+	}
+	if err := e.s.describe(ctx, e.tx, c.Environment, &stored); err != nil {
 		return Connection{}, err
 	}
 	after, err := state(ctx, e.tx, &stored)
@@ -111,14 +126,23 @@ func (e edit) record(ctx context.Context, c *Connection, action string, after, d
 	if err != nil {
 		return err
 	}
+	kinds := e.kinds
 	if kind := kindOf(action); kind != "" {
-		for _, hook := range e.s.onChange {
-			if err := hook(ctx, e.tx, c, kind); err != nil {
+		kinds = append([]ChangeKind{kind}, kinds...)
+	}
+	return e.s.publish(ctx, e.tx, c, kinds)
+}
+
+// publish calls the hooks for each kind of a change, and raises the version that caches watch.
+func (s *Service) publish(ctx context.Context, tx *sql.Tx, c *Connection, kinds []ChangeKind) error {
+	for _, kind := range kinds {
+		for _, hook := range s.onChange {
+			if err := hook(ctx, tx, c, kind); err != nil {
 				return err
 			}
 		}
 	}
-	return db.Bump(ctx, e.tx, Collection, c.UUID)
+	return db.Bump(ctx, tx, Collection, c.UUID)
 }
 
 // state returns the connection as the audit trail shows it, with its secrets by their ids. The caller's own metadata is
@@ -133,7 +157,14 @@ func state(ctx context.Context, q querier, c *Connection) (audit.State, error) {
 		ids[i] = secrets[i].ID
 	}
 	w := &c.Webhook
+	var fields []string
+	var fingerprint any
+	if set := c.Credentials; set != nil {
+		fields, fingerprint = set.Fields, audit.Hidden{Value: set.Fingerprint, Shown: secretbox.Redacted}
+	}
 	return audit.State{
+		"auth_mode": c.AuthMode, "connection_config": c.Config, "credentials.fields": fields,
+		"credentials.values": fingerprint, "account_id": c.Account.ID,
 		"provider_config_key": c.ProviderConfigKey, "connection_id": c.ConnectionID, "status": c.Status,
 		"webhook.path": audit.Hidden{Value: c.PathToken, Shown: secretbox.Redacted}, "webhook.alias": c.Alias,
 		"webhook.params": w.Params, "webhook.dedupe_window_seconds": w.DedupeWindowSeconds,
@@ -145,7 +176,10 @@ func state(ctx context.Context, q querier, c *Connection) (audit.State, error) {
 }
 
 // differs reports whether the change makes anything different; a secret that is given is taken for another.
-func differs(from, to *Connection, ch *Change) bool {
+func differs(from, to *Connection, ch *Change, auth *authChange) bool {
+	if !auth.equals(from) {
+		return true
+	}
 	alias := from.Alias
 	if ch.Alias.Set {
 		alias = &ch.Alias.Value

@@ -80,8 +80,6 @@ func checkProvider(v *apperr.Violations, location, key string, providers Provide
 		v.Add(location, "reserved", "the name is reserved")
 	case !ok:
 		v.Add(location, "exists", "there is no such provider"+suggestProvider(providers, key))
-	case p.Webhooks == nil:
-		v.Add(location, "webhooks", "the provider sends no webhooks that this service can verify")
 	default:
 		return p
 	}
@@ -94,6 +92,28 @@ func checkName(v *apperr.Violations, location, name string) {
 		v.Add(location, "pattern", "must be a letter or digit followed by at most 254 letters, digits and . _ : @ -")
 	case isReservedName(name):
 		v.Add(location, "reserved", "must not look like a UUID or begin with whk_")
+	}
+}
+
+// Receives reports whether the provider of a connection sends webhooks that can be verified.
+func (s *Service) Receives(c *Connection) bool {
+	p, ok := s.providers.Get(c.Provider)
+	return ok && p.Webhooks != nil
+}
+
+// checkPurpose checks that a new connection is of some use: that it receives webhooks, or that its API can be called.
+func checkPurpose(v *apperr.Violations, p *registry.Provider, auth *authChange, ch *Change) {
+	if p == nil || p.Webhooks != nil {
+		return
+	}
+	if ch.Secret.Given() {
+		v.Add("webhook_secret", "webhooks", "the provider sends no webhooks that this service can verify")
+	}
+	if ch.Alias.Given() {
+		v.Add("webhook.alias", "webhooks", "the provider sends no webhooks that this service can verify")
+	}
+	if v.Err() == nil && (auth == nil || auth.store == nil) {
+		v.Add("credentials", "required", "the provider sends no webhooks, so the connection needs credentials")
 	}
 }
 

@@ -3,6 +3,7 @@ package connections
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -18,7 +19,11 @@ import (
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/credentials"
+	"sallyport/internal/providers/probes"
 	"sallyport/internal/providers/verification"
+
+	"golang.org/x/sync/singleflight"
 )
 
 // Environments reports whether an environment still exists.
@@ -40,8 +45,12 @@ type Config struct {
 	Logger  *slog.Logger
 	// DedupeWindow is how long bodies are compared where the connection sets nothing.
 	DedupeWindow time.Duration
-	OnDelete     []DeleteHook
-	OnChange     []ChangeHook
+	Vault        *credentials.Vault
+	Prober       *probes.Prober
+	// AllowHTTP accepts addresses of providers that begin with http://, as far as the egress policy allows them.
+	AllowHTTP bool
+	OnDelete  []DeleteHook
+	OnChange  []ChangeHook
 }
 
 // DeleteHook is called in the transaction that deletes a connection. An error undoes the transaction.
@@ -60,6 +69,10 @@ type Service struct {
 	environments Environments
 	secrets      secretStore
 	enrolments   enrolmentStore
+	vault        *credentials.Vault
+	prober       *probes.Prober
+	allowHTTP    bool
+	testing      singleflight.Group
 
 	loader       loader
 	dedupeWindow time.Duration
@@ -83,7 +96,8 @@ func New(cfg Config) (*Service, error) {
 	secrets := secretStore{cfg.Box}
 	return &Service{
 		db: cfg.DB, clock: cfg.Clock, providers: cfg.Providers, environments: cfg.Environments, secrets: secrets,
-		enrolments: enrolmentStore{cfg.Box}, inbound: cache.Cache[string, variants]{Max: maxCached}, seen: -1,
+		enrolments: enrolmentStore{cfg.Box}, vault: cfg.Vault, prober: cfg.Prober, allowHTTP: cfg.AllowHTTP,
+		inbound: cache.Cache[string, variants]{Max: maxCached}, seen: -1,
 		loader: loader{read: cfg.DB.Reserved(), paths: cfg.DB.Read(), providers: cfg.Providers, secrets: secrets,
 			keyring: cfg.Keyring, log: cfg.Logger, refusing: refusing},
 		dedupeWindow: cfg.DedupeWindow, onDelete: cfg.OnDelete, onChange: cfg.OnChange,
@@ -95,7 +109,11 @@ func (s *Service) Get(ctx context.Context, v access.View, providerConfigKey, con
 	if !possible(providerConfigKey, connectionID) || !v.Connections.Contains(connectionID) {
 		return Connection{}, notFound()
 	}
-	return find(ctx, s.db.Read(), v.Environment, providerConfigKey, connectionID)
+	c, err := find(ctx, s.db.Read(), v.Environment, providerConfigKey, connectionID)
+	if err != nil {
+		return Connection{}, err
+	}
+	return c, s.describe(ctx, s.db.Read(), v.Environment, &c)
 }
 
 // List returns one page of the connections that the view shows, and one row more if another page follows. The key of a
@@ -108,20 +126,68 @@ func (s *Service) List(ctx context.Context, v access.View, f Filter, p page.Requ
 		return []Connection{}, nil
 	}
 	f.ProviderConfigKeys = keys
-	return list(ctx, s.db.Read(), v, f, p)
+	found, err := list(ctx, s.db.Read(), v, f, p)
+	if err != nil {
+		return nil, err
+	}
+	pointers := make([]*Connection, len(found))
+	for i := range found {
+		pointers[i] = &found[i]
+	}
+	return found, s.describe(ctx, s.db.Read(), v.Environment, pointers...)
 }
 
 // Update changes a connection of the actor's environment.
 func (s *Service) Update(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string,
 	ch Change) (Connection, error) {
+	for range maxRaces {
+		c, err := s.tryUpdate(ctx, actor, providerConfigKey, connectionID, &ch)
+		if !errors.Is(err, errMoved) {
+			return c, err
+		}
+	}
+	return Connection{}, apperr.Wrap(apperr.CodeUnavailable,
+		"Other requests change the connection all the time; try again", errMoved)
+}
+
+// maxRaces is how often a change whose credentials are tested begins again because the connection has changed
+// meanwhile.
+const maxRaces = 5
+
+var errMoved = errors.New("the connection has changed since its credentials were tested")
+
+// tryUpdate changes a connection. It returns errMoved if the connection has changed while its credentials were tested.
+func (s *Service) tryUpdate(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string,
+	ch *Change) (Connection, error) {
+	var v apperr.Violations
+	var seen Connection
+	var auth *authChange
+	if ch.changesAuth() {
+		var err error
+		if seen, err = s.Get(ctx, actor.View(), providerConfigKey, connectionID); err != nil {
+			return Connection{}, err
+		}
+		if err := etag.Check(ctx, seen.Version()); err != nil {
+			return Connection{}, err
+		}
+		provider, _ := s.providers.Get(seen.Provider)
+		if auth, err = s.prepareAuth(ctx, &v, provider, &seen, ch); err != nil {
+			return Connection{}, err
+		}
+	}
 	now := s.now()
 	return s.editLocked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, current Connection) (Connection,
 		error) {
-		return s.update(ctx, e, current, &ch)
+		if ch.changesAuth() && (current.UUID != seen.UUID || !current.UpdatedAt.Equal(seen.UpdatedAt)) {
+			return Connection{}, errMoved
+		}
+		return s.update(ctx, e, current, ch, auth, v)
 	})
 }
 
-func (s *Service) update(ctx context.Context, e edit, current Connection, ch *Change) (Connection, error) {
+// update makes a change to a locked connection. v has the errors that were found before.
+func (s *Service) update(ctx context.Context, e edit, current Connection, ch *Change, auth *authChange,
+	v apperr.Violations) (Connection, error) {
 	next := ch.apply(current)
 	provider, _ := s.providers.Get(current.Provider)
 	p := proposal{change: ch, next: &next, provider: provider}
@@ -135,15 +201,18 @@ func (s *Service) update(ctx context.Context, e edit, current Connection, ch *Ch
 		}
 		p.stored = stored
 	}
-	var v apperr.Violations
 	if err := p.check(&v); err != nil {
 		return Connection{}, err
 	}
 	if err := v.Err(); err != nil {
 		return Connection{}, err
 	}
-	if !differs(&current, &next, ch) {
+	if !differs(&current, &next, ch, auth) {
 		return current, nil
+	}
+	var err error
+	if e.kinds, err = auth.apply(ctx, s, e.tx, &next, e.now); err != nil {
+		return Connection{}, err
 	}
 	if err := moveAlias(ctx, e.tx, &current, ch.Alias, e.now); err != nil {
 		return Connection{}, err
@@ -167,10 +236,13 @@ func (s *Service) SetStatus(ctx context.Context, actor access.Principal, provide
 		if c.Status == status {
 			return c, nil
 		}
+		if status != Disabled && c.Status != Disabled {
+			return c, nil
+		}
 		action := actionEnable
-		c.Status, c.StatusReason = status, ""
+		c.Status, c.StatusReason = c.EnabledStatus, c.EnabledReason
 		if status == Disabled {
-			action, c.StatusReason = actionDisable, reasonDisabled
+			action, c.Status, c.StatusReason = actionDisable, Disabled, reasonDisabled
 		}
 		return e.write(ctx, &c, action, nil)
 	})
@@ -242,7 +314,10 @@ func (s *Service) editLocked(ctx context.Context, actor access.Principal, key, c
 // change runs a transaction about one connection, whose UUID fn sets, and drops its snapshot even if the transaction
 // failed: a commit whose result was lost may have taken effect.
 func (s *Service) change(ctx context.Context, uuid *string, fn func(*sql.Tx) error) error {
-	defer func() { s.inbound.Drop(*uuid) }()
+	defer func() {
+		s.inbound.Drop(*uuid)
+		s.vault.Forget(*uuid)
+	}()
 	return s.db.Tx(ctx, fn)
 }
 

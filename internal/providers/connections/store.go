@@ -25,6 +25,12 @@ func storedColumns(c *Connection) db.Columns {
 		db.Col("path_token", &c.PathToken),
 		db.Col("status", &c.Status),
 		db.Col("status_reason", &c.StatusReason),
+		db.Col("enabled_status", &c.EnabledStatus),
+		db.Col("enabled_reason", &c.EnabledReason),
+		db.Col("auth_mode", &c.AuthMode),
+		db.Col("connection_config", db.JSON(&c.Config)),
+		db.Col("account_id", &c.Account.ID),
+		db.Col("account_label", &c.Account.Label),
 		db.Col("tags", db.JSON(&c.Tags)),
 		db.Col("metadata", db.JSON(&c.Metadata)),
 		db.Col("webhook", db.JSON(&c.Webhook)),
@@ -135,7 +141,8 @@ func insert(ctx context.Context, tx *sql.Tx, c *Connection) (inserted bool, err 
 // update writes the columns of the connection's own row that can change.
 func update(ctx context.Context, tx *sql.Tx, c *Connection) error {
 	_, err := db.Update(ctx, tx, "UPDATE connections", storedColumns(c).Only("path_token", "status", "status_reason",
-		"tags", "metadata", "webhook", "updated_ms"),
+		"enabled_status", "enabled_reason", "auth_mode", "connection_config", "account_id", "account_label", "tags", "metadata", "webhook",
+		"updated_ms"),
 		new(db.Where).And("environment_id = ?", string(c.Environment)).And("uuid = ?", c.UUID))
 	if err != nil {
 		return fmt.Errorf("update connection: %w", err)

@@ -14,14 +14,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/identity/installation"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/providers/connections"
+	"sallyport/internal/providers/credentials"
+	"sallyport/internal/providers/probes"
 	"sallyport/internal/providers/registry"
 	"sallyport/internal/providers/verification"
 )
@@ -83,7 +87,11 @@ func (w *world) principal(t *testing.T, name string) access.Principal {
 // newService returns a Service as another process on the same database would have it.
 func (w *world) newService(t *testing.T) *connections.Service {
 	t.Helper()
-	svc, err := connections.New(connections.Config{
+	svc, err := connections.New(connections.Config{Vault: credentials.NewVault(credentials.Config{DB: w.store.DB, Clock: w.clock,
+		Box: w.box, Pepper: installation.Pepper("a pepper of the tests")}),
+		Prober: probes.New(probes.Config{Client: egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{}),
+			Clock: w.clock}), AllowHTTP: true,
+
 		DB: w.store.DB, Clock: w.clock, Box: w.box, Providers: w.reg, Environments: environments{},
 		Logger: slog.New(slog.DiscardHandler),
 	})

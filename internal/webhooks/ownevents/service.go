@@ -237,10 +237,19 @@ func (s *Service) ConnectionChanged(ctx context.Context, tx *sql.Tx, c *connecti
 	kinds := map[connections.ChangeKind]Type{
 		connections.Created: ConnectionCreated, connections.Updated: ConnectionUpdated,
 		connections.WasDisabled: ConnectionDisabled, connections.WasEnabled: ConnectionEnabled,
-		connections.Deleted: ConnectionDeleted,
+		connections.Deleted: ConnectionDeleted, connections.Connected: ConnectionConnected,
+		connections.LostCredentials: ConnectionNeedsReauth, connections.Recovered: ConnectionRecovered,
+		connections.HealthChanged: ConnectionHealthChanged,
+	}
+	payload := connectionPayload{ConnectionUUID: c.UUID, Provider: c.Provider, ProviderConfigKey: c.ProviderConfigKey,
+		ConnectionID: c.ConnectionID, Status: string(c.Status), AuthMode: c.AuthMode}
+	if c.StatusReason != "" {
+		payload.StatusReason = &c.StatusReason
+	}
+	if c.Health != nil {
+		payload.Health = (*string)(&c.Health.Status)
 	}
 	return s.storeEvent(ctx, tx, own{environment: c.Environment, kind: kinds[change],
 		about: events.Origin{ProviderConfigKey: c.ProviderConfigKey, ConnectionID: c.ConnectionID, ConnectionUUID: c.UUID},
-		data: connectionPayload{ConnectionUUID: c.UUID, Provider: c.Provider, ProviderConfigKey: c.ProviderConfigKey,
-			ConnectionID: c.ConnectionID, Status: string(c.Status)}})
+		data:  payload})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/providers/connections"
 )
 
 // Type is the type of one of the gateway's own events. The set is closed: typeInfos lists it.
@@ -25,6 +26,11 @@ const (
 	ConnectionDisabled Type = "sallyport.connection.disabled"
 	ConnectionEnabled  Type = "sallyport.connection.enabled"
 	ConnectionDeleted  Type = "sallyport.connection.deleted"
+	// ConnectionConnected and the following: the credentials of a connection have changed, or what they can be used for.
+	ConnectionConnected     Type = "sallyport.connection.connected"
+	ConnectionNeedsReauth   Type = "sallyport.connection.needs_reauth"
+	ConnectionRecovered     Type = "sallyport.connection.recovered"
+	ConnectionHealthChanged Type = "sallyport.connection.health_changed"
 )
 
 // typeInfo describes a type. A test compares the reference page with it.
@@ -39,6 +45,8 @@ type typeInfo struct {
 // typeInfos describes every type.
 func typeInfos() []typeInfo {
 	status, connection := 503, "acme-production"
+	healthy, degradedHealth, unhealthy := "healthy", "degraded", "unhealthy"
+	byRequest, refusal := "Disabled by request", connections.ReasonCredentialsRefused
 	at := Time(time.Date(2030, 1, 31, 12, 0, 0, 250_000_000, time.UTC))
 	delivery := deliveryPayload{
 		DeliveryID: "01939a4e-7a60-7d11-9c1e-0d8a3c5b2e47", SubscriptionID: "sub_06dyxk8z3pk6n5q1v7wc4t2m9r",
@@ -51,9 +59,15 @@ func typeInfos() []typeInfo {
 	recovered.Generation, recovered.AttemptCount = 2, 10
 	recovered.CompletedAt = Time(time.Date(2030, 1, 31, 14, 30, 0, 0, time.UTC))
 	link := connectionPayload{ConnectionUUID: "3f0c9f62-6a58-4c33-9d0c-5a4c6b1b7f0e", Provider: "github",
-		ProviderConfigKey: "github", ConnectionID: connection, Status: "active"}
+		ProviderConfigKey: "github", ConnectionID: connection, Status: "active", AuthMode: "none"}
 	disabled := link
-	disabled.Status = "disabled"
+	disabled.Status, disabled.StatusReason = "disabled", &byRequest
+	connected := link
+	connected.AuthMode, connected.Health = "bearer", &healthy
+	refused := connected
+	refused.Status, refused.StatusReason, refused.Health = "needs_reauth", &refusal, &unhealthy
+	degraded := connected
+	degraded.Health = &degradedHealth
 	return []typeInfo{
 		{DeliveryDeadLettered, "A delivery has died: its schedule is used up, or it was refused permanently. It is not " +
 			"retried unless it is replayed.", delivery},
@@ -68,6 +82,11 @@ func typeInfos() []typeInfo {
 		{ConnectionDisabled, "A connection was disabled: it rejects webhooks until it is enabled.", disabled},
 		{ConnectionEnabled, "A disabled connection was enabled and accepts webhooks again.", link},
 		{ConnectionDeleted, "A connection was deleted. Its events stay.", link},
+		{ConnectionConnected, "Credentials were stored in a connection, in place of any that it had.", connected},
+		{ConnectionNeedsReauth, "The credentials of a connection may not or cannot be used any more, until they are given " +
+			"again. `status_reason` says why.", refused},
+		{ConnectionRecovered, "A connection that needed its credentials again can be used again.", connected},
+		{ConnectionHealthChanged, "The outcome of the tests of a connection's credentials has changed.", degraded},
 	}
 }
 
@@ -104,11 +123,14 @@ type Subscription struct {
 
 // connectionPayload is the payload of the events about a connection. After a deletion it is the last state.
 type connectionPayload struct {
-	ConnectionUUID    string `json:"connection_uuid"`     // The id of the connection in the whole service.
-	Provider          string `json:"provider"`            // The slug of the provider's definition.
-	ProviderConfigKey string `json:"provider_config_key"` // The provider configuration.
-	ConnectionID      string `json:"connection_id"`       // The id of the connection inside its provider configuration.
-	Status            string `json:"status"`              // Its status after the change.
+	ConnectionUUID    string  `json:"connection_uuid"`     // The id of the connection in the whole service.
+	Provider          string  `json:"provider"`            // The slug of the provider's definition.
+	ProviderConfigKey string  `json:"provider_config_key"` // The provider configuration.
+	ConnectionID      string  `json:"connection_id"`       // The id of the connection inside its provider configuration.
+	Status            string  `json:"status"`              // Its status after the change.
+	StatusReason      *string `json:"status_reason"`       // Why the connection is not active; null while it is.
+	AuthMode          string  `json:"auth_mode"`           // What its credentials are for; none without any.
+	Health            *string `json:"health"`              // The outcome of the last test of its credentials; null before the first.
 }
 
 // Time is a time on the wire: RFC 3339, UTC, milliseconds.

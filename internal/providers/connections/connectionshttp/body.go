@@ -19,6 +19,18 @@ type Change struct {
 	WebhookSecret patch.Field[secretbox.Secret] `json:"webhook_secret,omitempty" writeOnly:"true" minLength:"1" maxLength:"4096"`
 	// How the connection receives webhooks.
 	Webhook patch.Optional[WebhookChange] `json:"webhook,omitempty"`
+	// The mode of the provider's definition that `credentials` are for. Default: the first mode that they fit.
+	AuthMode patch.Optional[string] `json:"auth_mode,omitempty" maxLength:"63" example:"bearer"`
+	// The credentials for requests to the provider, by the names that `sallyport providers show` lists. They replace all
+	// that are stored, and are tested first: if the provider refuses them, nothing is stored. `null` removes them. They
+	// are never returned.
+	Credentials patch.Field[CredentialsInput] `json:"credentials,omitempty" writeOnly:"true"`
+	// The values that the provider's definition needs from each connection, such as a subdomain. Members merge by name: a
+	// `null` member resets to its default. If requests would go to another host than before, the credentials have to be
+	// given again.
+	ConnectionConfig patch.Field[map[string]*string] `json:"connection_config,omitempty"`
+	// Whether credentials are tested before they are stored. Default `true`.
+	Test patch.Optional[bool] `json:"test,omitempty"`
 	// Labels: at most 10. Keys have 1 to 63 characters of `a-z`, `0-9`, `_`, `.` and `-`; values have at most 255
 	// characters. Members merge by key: a `null` member is removed, and `null` removes all labels.
 	Tags patch.Field[map[string]*string] `json:"tags,omitempty" maxProperties:"10"`
@@ -108,7 +120,9 @@ func (b *request) Check(_ context.Context, v *apperr.Violations) {
 	for _, other := range []struct {
 		name string
 		set  bool
-	}{{"webhook_secret", b.WebhookSecret.Set}, {"webhook", b.Webhook.Set}, {"tags", b.Tags.Set},
+	}{{"webhook_secret", b.WebhookSecret.Set}, {"webhook", b.Webhook.Set}, {"auth_mode", b.AuthMode.Set},
+		{"credentials", b.Credentials.Set}, {"connection_config", b.ConnectionConfig.Set}, {"test", b.Test.Set}, {"tags",
+			b.Tags.Set},
 		{"metadata", b.Metadata.Set}} {
 		if other.set {
 			v.Add(other.name, "alone", "must not be given together with an operation")
@@ -147,7 +161,12 @@ func (b *Change) domain() connections.Change {
 		SourceCIDRs:          w.SourceCIDRs,
 		RatePerSecond:        w.RateLimitPerSecond,
 		SameBodyNewID:        w.SameBodyNewID.Pointer(),
-		Tags:                 b.Tags,
-		Metadata:             b.Metadata,
+		AuthMode:             b.AuthMode.Pointer(),
+		Credentials: patch.Field[connections.Credentials]{Set: b.Credentials.Set, Null: b.Credentials.Null,
+			Value: b.Credentials.Value.Credentials},
+		ConnectionConfig: b.ConnectionConfig,
+		Untested:         !b.Test.Or(true),
+		Tags:             b.Tags,
+		Metadata:         b.Metadata,
 	}
 }

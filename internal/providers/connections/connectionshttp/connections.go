@@ -35,7 +35,7 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 		}
 		return o
 	}
-	conflicts := []apperr.Code{apperr.CodeAliasTaken}
+	conflicts := []apperr.Code{apperr.CodeAliasTaken, apperr.CodeInvalidCredentials}
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "create-connection", Method: http.MethodPost, Path: collectionPath, Status: http.StatusCreated,
 		OtherStatuses: []int{http.StatusOK},
@@ -44,7 +44,7 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 		Description: "Creates a connection that receives webhooks. Register its `webhook_url` at the provider. If " +
 			"`on_conflict` is `update` and a connection with this id exists, that connection is updated instead, and the " +
 			"status code is 200.",
-		Errors: []apperr.Code{apperr.CodeConnectionExists, apperr.CodeAliasTaken},
+		Errors: append([]apperr.Code{apperr.CodeConnectionExists}, conflicts...),
 	}), h.create)
 	httpapi.RegisterList(api, op(httpapi.Operation{
 		ID: "list-connections", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK,
@@ -84,6 +84,7 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 			"environment for 90 days, so that no one else can take over a URL that a provider still posts to.",
 		IfMatch: true,
 	}), h.delete)
+	mountTest(api, h, op)
 	mountSecrets(api, h, op)
 	mountEnrolment(api, h, op)
 }

@@ -16,9 +16,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/identity/installation"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
@@ -26,6 +28,8 @@ import (
 	"sallyport/internal/platform/testkit/await"
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/providers/connections/connectionshttp"
+	"sallyport/internal/providers/credentials"
+	"sallyport/internal/providers/probes"
 	"sallyport/internal/providers/registry"
 )
 
@@ -76,7 +80,11 @@ func newServer(t *testing.T, s testkit.Store) *server {
 	require.NoError(t, err)
 	now := clock.NewManual(time.Date(2026, 3, 4, 5, 6, 7, 8_000_000, time.UTC))
 	log := slog.New(slog.DiscardHandler)
-	svc, err := connections.New(connections.Config{DB: s.DB, Clock: now, Box: box, Providers: reg,
+	svc, err := connections.New(connections.Config{Vault: credentials.NewVault(credentials.Config{DB: s.DB, Clock: now,
+		Box: box, Pepper: installation.Pepper("a pepper of the tests")}),
+		Prober: probes.New(probes.Config{Client: egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{}),
+			Clock: now}), AllowHTTP: true,
+		DB: s.DB, Clock: now, Box: box, Providers: reg,
 		Environments: live{}, Logger: log})
 	require.NoError(t, err)
 	api := httpapi.New(httpapi.Config{Version: "0", Logger: log, Clock: now, Auth: auth{}})

@@ -25,18 +25,34 @@ type connection struct {
 	Provider string `json:"provider"`
 	// The environment that the connection belongs to.
 	EnvironmentID string `json:"environment_id"`
-	// How calls to the provider are authorised. `none`: the connection only receives webhooks.
-	AuthMode string `json:"auth_mode" enum:"none"`
-	// `active`: webhooks are accepted. `disabled`: webhooks get 503.
+	// The mode of the provider's definition that the credentials are for. `none`: the connection has no credentials and only
+	// receives webhooks, unless the provider's API needs none.
+	AuthMode string `json:"auth_mode" example:"none"`
+	// - `active`: webhooks are accepted, and the credentials can be used.
+	// - `needs_reauth`: webhooks are accepted. The credentials may not or cannot be used until they are given again.
+	// - `disabled`: webhooks get 503, and the credentials are not used.
 	Status connections.Status `json:"status"`
-	// Why the connection is not active; `null` while it is active.
+	// Why the connection is not active; `null` while it is active. Of `needs_reauth`, it is `host_changed` (requests would go
+	// to a host for which the credentials were not given) or `credentials_refused` (the provider has refused the credentials
+	// in two tests in a row).
 	StatusReason *string `json:"status_reason"`
+	// The values of the provider's `connection_config`, without secrets.
+	ConnectionConfig map[string]string `json:"connection_config"`
+	// The stored credentials, without their values; `null` if there are none.
+	Credentials httpapi.OrNull[storedCredentials] `json:"credentials"`
+	// The OAuth scopes; `null` without credentials.
+	Scopes httpapi.OrNull[scopes] `json:"scopes"`
+	// The account at the provider; `null` if no test has found it.
+	Account httpapi.OrNull[account] `json:"account"`
+	// The outcome of the last test of the credentials; `null` before the first.
+	Health httpapi.OrNull[health] `json:"health"`
 	// Your labels.
 	Tags map[string]string `json:"tags"`
 	// A JSON object of your own.
 	Metadata map[string]any `json:"metadata"`
-	// The URL to register at the provider. It ends with the path token.
-	WebhookURL string `json:"webhook_url"`
+	// The URL to register at the provider. It ends with the path token. `null` if the provider sends no webhooks that this
+	// service can verify.
+	WebhookURL *string `json:"webhook_url"`
 	// When the connection was created.
 	CreatedAt httpapi.Time `json:"created_at"`
 	// When the connection was last changed.
@@ -125,12 +141,17 @@ func (h *handlers) view(c connections.Connection) connection {
 		ProviderConfigKey: c.ProviderConfigKey,
 		Provider:          c.Provider,
 		EnvironmentID:     string(c.Environment),
-		AuthMode:          "none",
+		AuthMode:          c.AuthMode,
+		ConnectionConfig:  c.Config,
+		Credentials:       viewCredentials(c.Credentials),
+		Scopes:            viewScopes(c.Credentials),
+		Account:           viewAccount(c.Account),
+		Health:            viewHealth(c.Health),
 		Status:            c.Status,
 		StatusReason:      httpapi.NullIfEmpty(c.StatusReason),
 		Tags:              c.Tags,
 		Metadata:          c.Metadata,
-		WebhookURL:        h.webhookBase + c.PathToken,
+		WebhookURL:        h.webhookURL(&c),
 		CreatedAt:         httpapi.Time(c.CreatedAt),
 		UpdatedAt:         httpapi.Time(c.UpdatedAt),
 	}

@@ -1,0 +1,363 @@
+package connections
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/patch"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/credentials"
+	"sallyport/internal/providers/outbound"
+	"sallyport/internal/providers/probes"
+	"sallyport/internal/providers/registry"
+)
+
+// Credentials are what a caller gives for the entry of auth.
+type Credentials struct {
+	// Values are the credentials by their names, such as "api_key".
+	Values map[string]secretbox.Secret
+	// Scopes are those of an OAuth token made elsewhere; nil if they are not known.
+	Scopes []string
+	// ExpiresAt is when an OAuth token made elsewhere expires; nil if it does not, or it is not known.
+	ExpiresAt *time.Time
+}
+
+// configPrefix begins the names of values of the vault that are secrets of connection_config.
+const configPrefix = "config."
+
+// cutConfig returns the field of connection_config that a value of the vault belongs to.
+func cutConfig(name string) (field string, found bool) { return strings.CutPrefix(name, configPrefix) }
+
+// changesAuth reports whether the change concerns requests to the provider.
+func (ch *Change) changesAuth() bool {
+	return ch.AuthMode != nil || ch.Credentials.Set || ch.ConnectionConfig.Set
+}
+
+// authChange is a checked change of how a connection authenticates. It is made outside of any transaction, because
+// credentials are tested at the provider.
+type authChange struct {
+	// mode, config and account are what the connection has afterwards.
+	mode    string
+	config  map[string]string
+	account outbound.Account
+	// hosts are those to which requests would go; nil where that is not known yet.
+	hosts []string
+	// store are the credentials to store; nil to keep those that there are.
+	store *credentials.New
+	// drop deletes the credentials.
+	drop bool
+	// report is the outcome of a test; nil without one.
+	report *probes.Report
+}
+
+// prepareAuth checks a change of a connection's credentials and settings, and tests credentials that are given. It adds
+// validation errors, and returns nil for a change that concerns neither. The error is invalid_credentials where the
+// provider refuses them.
+func (s *Service) prepareAuth(ctx context.Context, v *apperr.Violations, provider *registry.Provider,
+	current *Connection, ch *Change) (*authChange, error) {
+	if !ch.changesAuth() || provider == nil {
+		return nil, nil //nolint:nilnil // nothing to change
+	}
+	engine := provider.Outbound
+	if engine == nil {
+		refuseAuth(v, ch)
+		return nil, nil //nolint:nilnil // v has the errors
+	}
+	next := &authChange{mode: current.AuthMode, config: current.Config, account: current.Account}
+	given := patch.MergeMembers(current.Config, ch.ConnectionConfig)
+	if ch.Credentials.Null {
+		if ch.AuthMode != nil && *ch.AuthMode != NoAuth {
+			v.Add("auth_mode", "coherent", "must not be given together with credentials that are removed")
+		}
+		next.mode, next.account, next.drop = NoAuth, outbound.Account{}, true
+		next.config = checkGiven(v, engine, given)
+		return next, nil
+	}
+	mode := chooseMode(v, engine, current, ch)
+	if mode == nil {
+		if ch.AuthMode == nil && !ch.Credentials.Given() {
+			// The connection only receives webhooks: settings are complete when credentials are there.
+			next.config = checkGiven(v, engine, given)
+			return next, nil
+		}
+		return nil, nil //nolint:nilnil // the mode is invalid, which v says
+	}
+	next.mode = mode.Name
+	config, problems := engine.ResolveConfig(mode.Name, given)
+	addProblems(v, problems)
+	target := outbound.Target{Mode: mode.Name, Config: config, AllowHTTP: s.allowHTTP}
+	next.config = public(engine, config)
+	if v.Err() == nil {
+		var err error
+		if next.hosts, err = engine.Hosts(target); err != nil {
+			addError(v, err)
+		}
+	}
+	if !ch.Credentials.Given() && current.Credentials != nil && current.AuthMode == mode.Name {
+		refuseSecretConfig(v, engine, ch)
+		return next, nil
+	}
+	addProblems(v, mode.CheckCredentials(ch.Credentials.Value.Values))
+	if v.Err() != nil {
+		return nil, nil //nolint:nilnil // v has the errors
+	}
+	return next, s.test(ctx, v, engine, mode, target, current, ch, next)
+}
+
+// test tests credentials unless the caller wants none, and completes the change with what is to be stored.
+func (s *Service) test(ctx context.Context, v *apperr.Violations, engine *outbound.Engine, mode *outbound.Mode,
+	target outbound.Target, current *Connection, ch *Change, next *authChange) error {
+	given := ch.Credentials.Value
+	if !ch.Untested {
+		report := s.prober.Run(ctx, engine, outbound.Values{Target: target, Credentials: given.Values})
+		switch report.Code {
+		case probes.CodeCredentialsRefused:
+			return refusedCredentials(&report)
+		case probes.CodeNotSendable:
+			v.Add("credentials", "usable", report.Checks[len(report.Checks)-1].Message)
+			return nil
+		}
+		next.report, next.account = &report, report.Account
+		for name, value := range report.Config {
+			target.Config[name] = secretbox.Secret(value)
+		}
+		next.config = public(engine, target.Config)
+		var err error
+		if next.hosts, err = engine.Hosts(target); err != nil {
+			addError(v, err)
+			return nil
+		}
+	}
+	values := credentials.Values{}
+	for name, value := range given.Values {
+		if value != "" {
+			values[name] = value
+		}
+	}
+	for _, f := range engine.ConfigFields() {
+		if value := target.Config[f.Name]; f.Secret && value != "" {
+			values[configPrefix+f.Name] = value
+		}
+	}
+	next.store = &credentials.New{ConnectionUUID: current.UUID, Environment: current.Environment, Mode: mode.Name,
+		Values: values, Hosts: next.hosts, ScopesGranted: given.Scopes, ExpiresAt: given.ExpiresAt}
+	return nil
+}
+
+func refusedCredentials(r *probes.Report) error {
+	message := "The provider refuses the credentials"
+	if said := r.Checks[len(r.Checks)-1].Message; said != "" {
+		message += `; it says: "` + said + `"`
+	}
+	return apperr.New(apperr.CodeInvalidCredentials, message)
+}
+
+// refuseAuth adds an error for each part of a change that a provider without an API has no use for.
+func refuseAuth(v *apperr.Violations, ch *Change) {
+	const message = "the provider has no API that can be called here"
+	if ch.AuthMode != nil && *ch.AuthMode != NoAuth {
+		v.Add("auth_mode", "enum", message)
+	}
+	if ch.Credentials.Given() {
+		v.Add("credentials", "provider", message)
+	}
+	if len(ch.ConnectionConfig.Value) > 0 {
+		v.Add("connection_config", "provider", message)
+	}
+}
+
+// chooseMode returns the mode that credentials are for: the one that is named, else the connection's, else the first
+// that they fit. It is nil for a connection that has and gets none, and for a name that is none, which v says.
+func chooseMode(v *apperr.Violations, engine *outbound.Engine, current *Connection, ch *Change) *outbound.Mode {
+	named := ""
+	switch {
+	case ch.AuthMode != nil:
+		named = *ch.AuthMode
+	case current.Credentials != nil:
+		named = current.AuthMode
+	}
+	if named == NoAuth && ch.Credentials.Given() {
+		v.Add("auth_mode", "coherent", "must not be none together with credentials")
+		return nil
+	}
+	if named != "" {
+		mode, known := engine.Mode(named)
+		switch {
+		case known:
+			return usable(v, mode)
+		case named == NoAuth:
+			return nil // the connection only receives webhooks
+		default:
+			v.Add("auth_mode", "enum", "must be one of "+strings.Join(modeNames(engine), ", "))
+			return nil
+		}
+	}
+	if !ch.Credentials.Given() {
+		return nil
+	}
+	modes := engine.Modes()
+	for _, mode := range modes {
+		if len(mode.CheckCredentials(ch.Credentials.Value.Values)) == 0 {
+			return usable(v, mode)
+		}
+	}
+	// The errors are about the mode that has most of the names.
+	return usable(v, slices.MaxFunc(modes, func(a, b *outbound.Mode) int {
+		return countNamed(a, ch.Credentials.Value.Values) - countNamed(b, ch.Credentials.Value.Values)
+	}))
+}
+
+// countNamed counts the given credentials that the mode has.
+func countNamed(m *outbound.Mode, values map[string]secretbox.Secret) (n int) {
+	for i := range m.Fields {
+		if _, given := values[m.Fields[i].Name]; given {
+			n++
+		}
+	}
+	return n
+}
+
+// usable returns the mode if requests can be made with it.
+func usable(v *apperr.Violations, mode *outbound.Mode) *outbound.Mode {
+	if mode.Mints() {
+		v.Add("auth_mode", "supported", "the mode "+mode.Name+" cannot be used yet")
+		return nil
+	}
+	return mode
+}
+
+func modeNames(e *outbound.Engine) []string {
+	var names []string
+	for _, m := range e.Modes() {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// checkGiven checks the values that are there and returns those that are no secrets.
+func checkGiven(v *apperr.Violations, engine *outbound.Engine, given map[string]string) map[string]string {
+	config, problems := engine.ResolveConfig("", given)
+	for _, p := range problems {
+		if name, found := strings.CutPrefix(p.Field, "connection_config."); found && given[name] != "" {
+			addProblems(v, []outbound.Problem{p})
+		}
+	}
+	out := map[string]string{}
+	for name, value := range public(engine, config) {
+		if given[name] != "" {
+			out[name] = value
+		}
+	}
+	return out
+}
+
+// public returns the values of connection_config that are no secrets.
+func public(engine *outbound.Engine, config outbound.Config) map[string]string {
+	out := map[string]string{}
+	for _, f := range engine.ConfigFields() {
+		if value, found := config[f.Name]; found && !f.Secret {
+			out[f.Name] = value.Reveal()
+		}
+	}
+	return out
+}
+
+// refuseSecretConfig adds an error for each secret of connection_config that a change gives without credentials: both
+// are replaced together.
+func refuseSecretConfig(v *apperr.Violations, engine *outbound.Engine, ch *Change) {
+	for _, f := range engine.ConfigFields() {
+		if _, given := ch.ConnectionConfig.Value[f.Name]; given && f.Secret {
+			v.Add("connection_config."+f.Name, "coherent", "must be given together with credentials")
+		}
+	}
+}
+
+func addProblems(v *apperr.Violations, problems []outbound.Problem) {
+	for _, p := range problems {
+		rule := "outbound"
+		if strings.HasSuffix(p.Message, "is missing") {
+			rule = "required"
+		}
+		v.Add(p.Field, rule, p.Message)
+	}
+}
+
+// addError adds the problems of an error of package outbound.
+func addError(v *apperr.Violations, err error) {
+	var config *outbound.ConfigError
+	if errors.As(err, &config) {
+		addProblems(v, config.Problems)
+		return
+	}
+	v.Add("body", "outbound", "no request to the provider can be made from it")
+}
+
+// assign sets the fields of the connection's own row.
+func (a *authChange) assign(c *Connection) {
+	if a != nil {
+		c.AuthMode, c.Config, c.Account = a.mode, a.config, a.account
+	}
+}
+
+// apply makes the change to a locked connection, in the transaction. It returns what kinds of changes it is.
+func (a *authChange) apply(ctx context.Context, s *Service, tx *sql.Tx, c *Connection, now time.Time) ([]ChangeKind,
+	error) {
+	if a == nil {
+		return nil, nil
+	}
+	a.assign(c)
+	switch {
+	case a.drop:
+		if err := s.vault.Delete(ctx, tx, c.Environment, c.UUID); err != nil {
+			return nil, err
+		}
+		return c.moveTo(Active, ""), forgetHealth(ctx, tx, c.Environment, c.UUID)
+	case a.store != nil:
+		a.store.ConnectionUUID, a.store.Environment = c.UUID, c.Environment
+		if _, err := s.vault.Store(ctx, tx, a.store); err != nil {
+			return nil, err
+		}
+		kinds := append(c.moveTo(Active, ""), Connected)
+		if a.report == nil {
+			return kinds, forgetHealth(ctx, tx, c.Environment, c.UUID)
+		}
+		health := (*Health)(nil).after(a.report, now)
+		return kinds, storeHealth(ctx, tx, c.Environment, c.UUID, &health)
+	case c.Credentials != nil && !c.Credentials.AllowsHosts(a.hosts):
+		return c.moveTo(NeedsReauth, ReasonHostChanged), nil
+	case c.Credentials != nil && c.EnabledReason == ReasonHostChanged:
+		return c.moveTo(Active, ""), nil // the change was reversed before anything was sent
+	default:
+		return nil, nil
+	}
+}
+
+// moveTo gives the connection another status, which shows while no user disables it, and returns the kinds of that
+// change.
+func (c *Connection) moveTo(status Status, reason string) []ChangeKind {
+	before := c.EnabledStatus
+	c.EnabledStatus, c.EnabledReason = status, reason
+	if c.Status != Disabled {
+		c.Status, c.StatusReason = status, reason
+	}
+	switch {
+	case before != NeedsReauth && status == NeedsReauth:
+		return []ChangeKind{LostCredentials}
+	case before == NeedsReauth && status == Active:
+		return []ChangeKind{Recovered}
+	default:
+		return nil
+	}
+}
+
+// equals reports whether the change leaves a connection as it is.
+func (a *authChange) equals(c *Connection) bool {
+	return a == nil || a.store == nil && !(a.drop && c.Credentials != nil) && a.mode == c.AuthMode &&
+		maps.Equal(a.config, c.Config) && a.account == c.Account
+}

@@ -1,0 +1,205 @@
+package connections
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/credentials"
+	"sallyport/internal/providers/outbound"
+	"sallyport/internal/providers/probes"
+)
+
+// refusalsUntilReauth is how many tests in a row must have found the credentials refused before they count as such: a
+// provider can be wrong for a moment.
+const refusalsUntilReauth = 2
+
+// Tested is the outcome of a test of a connection's credentials.
+type Tested struct {
+	// Connection is as the test leaves it. Its Health is the outcome.
+	Connection Connection
+	// Cached reports that no request was made: another test has just been made, or is in progress.
+	Cached bool
+}
+
+// Test tests the credentials of a connection of the actor's environment at the provider. It returns
+// connection_not_ready for a connection that is disabled or has no credentials, and for one whose credentials were
+// given for other hosts.
+func (s *Service) Test(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string) (Tested,
+	error) {
+	c, err := s.Get(ctx, actor.View(), providerConfigKey, connectionID)
+	if err != nil {
+		return Tested{}, err
+	}
+	if err := c.testable(); err != nil {
+		return Tested{}, err
+	}
+	if c.Health.isRecent(s.clock.Now()) {
+		return Tested{Connection: c, Cached: true}, nil
+	}
+	result, err, shared := s.testing.Do(c.UUID, func() (any, error) {
+		// Others wait for the outcome, so it does not end with this request.
+		return s.runTest(context.WithoutCancel(ctx), &c)
+	})
+	if err != nil {
+		return Tested{}, err //nolint:wrapcheck // it is that of runTest
+	}
+	tested, _ := result.(Connection)
+	return Tested{Connection: tested, Cached: shared}, nil
+}
+
+// testable returns connection_not_ready for a connection whose credentials cannot be tested.
+func (c *Connection) testable() error {
+	switch {
+	case c.Credentials == nil:
+		return apperr.New(apperr.CodeConnectionNotReady, "The connection has no credentials")
+	case c.Status == Disabled:
+		return apperr.New(apperr.CodeConnectionNotReady, "The connection is disabled")
+	case c.EnabledReason == ReasonHostChanged:
+		return apperr.New(apperr.CodeConnectionNotReady, "The credentials were given for other hosts; give them again")
+	default:
+		return nil
+	}
+}
+
+// errStale says that a connection was changed while it was tested.
+var errStale = errors.New("the connection was changed while it was tested")
+
+func (s *Service) runTest(ctx context.Context, c *Connection) (Connection, error) {
+	engine, values, err := s.openValues(ctx, c)
+	if err != nil {
+		return Connection{}, err
+	}
+	report := s.prober.Run(ctx, engine, values)
+	var tested Connection
+	uuid := c.UUID
+	err = s.change(ctx, &uuid, func(tx *sql.Tx) error {
+		var err error
+		tested, err = s.storeTest(ctx, tx, c, engine, &report)
+		return err
+	})
+	if errors.Is(err, errStale) {
+		return s.reread(ctx, c)
+	}
+	return tested, err
+}
+
+func (s *Service) reread(ctx context.Context, c *Connection) (Connection, error) {
+	again, err := find(ctx, s.db.Read(), c.Environment, c.ProviderConfigKey, c.ConnectionID)
+	if err != nil {
+		return Connection{}, err
+	}
+	return again, s.describe(ctx, s.db.Read(), c.Environment, &again)
+}
+
+// openValues returns what requests of a connection are made from. It returns connection_not_ready if they would go to
+// hosts for which the credentials were not given.
+func (s *Service) openValues(ctx context.Context, c *Connection) (*outbound.Engine, outbound.Values, error) {
+	var none outbound.Values
+	provider, ok := s.providers.Get(c.Provider)
+	if !ok || provider.Outbound == nil {
+		return nil, none, apperr.New(apperr.CodeConnectionNotReady, "The provider has no API that can be called here")
+	}
+	engine := provider.Outbound
+	sealed, err := s.vault.Sealed(ctx, c.Environment, c.UUID)
+	if err != nil {
+		return nil, none, fmt.Errorf("read the credentials of connection %s: %w", c.UUID, err)
+	}
+	stored, err := s.vault.OpenAll(sealed)
+	if err != nil {
+		return nil, none, err
+	}
+	given := maps.Clone(c.Config)
+	values := credentials.Values{}
+	for name, value := range stored {
+		if field, found := cutConfig(name); found {
+			given[field] = value.Reveal()
+		} else {
+			values[name] = value
+		}
+	}
+	config, problems := engine.ResolveConfig(c.AuthMode, given)
+	target := outbound.Target{Mode: c.AuthMode, Config: config, AllowHTTP: s.allowHTTP}
+	if len(problems) == 0 {
+		hosts, err := engine.Hosts(target)
+		switch {
+		case err == nil && sealed.AllowsHosts(hosts):
+			return engine, outbound.Values{Target: target, Credentials: values, Now: s.clock.Now()}, nil
+		case err == nil:
+			return nil, none, apperr.New(apperr.CodeConnectionNotReady,
+				"The credentials were given for other hosts; give them again")
+		}
+	}
+	return nil, none, apperr.New(apperr.CodeConnectionNotReady,
+		"The connection's settings do not fit the provider's definition")
+}
+
+// storeTest stores the outcome of a test, and what it means for the connection. It returns errStale if the connection
+// is another than the one that was tested.
+func (s *Service) storeTest(ctx context.Context, tx *sql.Tx, seen *Connection, engine *outbound.Engine,
+	r *probes.Report) (Connection, error) {
+	c, err := lock(ctx, tx, seen.Environment, seen.ProviderConfigKey, seen.ConnectionID)
+	if err != nil {
+		return Connection{}, err
+	}
+	if err := s.describe(ctx, tx, c.Environment, &c); err != nil {
+		return Connection{}, err
+	}
+	if c.UUID != seen.UUID || c.Credentials == nil || c.Credentials.Revision != seen.Credentials.Revision {
+		return Connection{}, errStale
+	}
+	now := s.now()
+	health := c.Health.after(r, now)
+	if err := storeHealth(ctx, tx, c.Environment, c.UUID, &health); err != nil {
+		return Connection{}, err
+	}
+	var kinds []ChangeKind
+	if c.Health != nil && (c.Health.Status != health.Status || c.Health.Code != health.Code) ||
+		c.Health == nil && health.Status != probes.Healthy {
+		kinds = append(kinds, HealthChanged)
+	}
+	c.Health = &health
+	before := c
+	switch {
+	case health.Refusals >= refusalsUntilReauth && c.EnabledStatus == Active:
+		kinds = append(kinds, c.moveTo(NeedsReauth, ReasonCredentialsRefused)...)
+	case health.Status == probes.Healthy && c.EnabledReason == ReasonCredentialsRefused:
+		kinds = append(kinds, c.moveTo(Active, "")...)
+	}
+	c.learn(engine, r)
+	if changed := !maps.Equal(before.Config, c.Config) || before.Account != c.Account ||
+		before.EnabledStatus != c.EnabledStatus; changed {
+		c.UpdatedAt = clock.After(now, c.UpdatedAt)
+		if err := update(ctx, tx, &c); err != nil {
+			return Connection{}, err
+		}
+	}
+	if len(kinds) == 0 {
+		return c, nil
+	}
+	return c, s.publish(ctx, tx, &c, kinds)
+}
+
+// learn takes over what a test has found at the provider.
+func (c *Connection) learn(engine *outbound.Engine, r *probes.Report) {
+	if r.Account.ID != "" {
+		c.Account = r.Account
+	}
+	if len(r.Config) == 0 {
+		return
+	}
+	config := outbound.Config{}
+	for name, value := range c.Config {
+		config[name] = secretbox.Secret(value)
+	}
+	for name, value := range r.Config {
+		config[name] = secretbox.Secret(value)
+	}
+	c.Config = public(engine, config)
+}
