@@ -173,6 +173,6 @@ func TestCachesFollowOtherNodes(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	require.Equal(t, []string{"breakers", "connections", "expunged payloads", "settings of environments", "subscriptions"},
+	require.Equal(t, []string{"breakers", "connections", "credentials", "expunged payloads", "settings of environments", "subscriptions"},
 		names)
 }

@@ -40,6 +40,8 @@ type world struct {
 	reg   *registry.Registry
 	svc   *connections.Service
 	a, b  access.Principal
+	// hooks are those of services that are made from now on.
+	hooks []connections.ChangeHook
 }
 
 func newWorld(t *testing.T, s testkit.Store) *world {
