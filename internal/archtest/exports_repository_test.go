@@ -25,7 +25,6 @@ func exported() map[string]string {
 		"internal/platform/access.Open":                           "tests build principals",
 		"internal/platform/clock.Manual*":                         "tests move this clock",
 		"internal/platform/clock.NewManual":                       "tests move this clock",
-		"internal/platform/egress.Code*":                          "the codes that Error documents, for tests to compare",
 		"internal/platform/egress.Client.HTTPClient":              "libraries take it; nothing else may make one",
 		"internal/platform/httpapi.Operation.TakesIdempotencyKey": "tests compare the document with it",
 		"internal/platform/patch.Clear":                           "tests write changes",

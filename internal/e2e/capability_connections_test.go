@@ -31,6 +31,9 @@ func (capabilities) Connections() capability {
 				http.StatusCreated)
 			w.call(anonymous, http.MethodPost, "/webhook/"+own.enrolling.pathToken(),
 				raw(`{"verification_token":"secret_of_the_handshake"}`)).want(w, http.StatusOK)
+			// No probe of the provider http leaves the machine: it has none.
+			w.connect(c, object{"provider": "http", "connection_id": f.name + "-api", "credentials": object{"token": "secret"},
+				"connection_config": object{"base_url": "https://api.example.com"}})
 			f.put(own)
 		},
 		samples: connectionSamples,
@@ -59,6 +62,8 @@ func connectionSamples(_ *world, f fixtures) []sample {
 			strings.ToLower(f.environment[4:])}, status: http.StatusCreated},
 		{id: "list-connections", status: http.StatusOK},
 		{id: "get-connection", path: path, status: http.StatusOK},
+		{id: "test-connection", path: map[string]string{"provider": "http", "connection_id": f.name + "-api"},
+			status: http.StatusOK},
 		{id: "update-connection", path: path, body: object{"tags": object{"sample": "yes"}}, status: http.StatusOK},
 		{id: "list-webhook-secrets", path: path, status: http.StatusOK},
 		{id: "create-webhook-secret", path: path, body: object{"secret": "0123456789abcdef", "label": "sample"},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/credentials"
@@ -39,6 +40,15 @@ func (ch *Change) changesAuth() bool {
 	return ch.AuthMode != nil || ch.Credentials.Set || ch.ConnectionConfig.Set
 }
 
+// authenticator knows what requests to providers are made from.
+type authenticator struct {
+	providers Providers
+	vault     *credentials.Vault
+	prober    *probes.Prober
+	allowHTTP bool
+	clock     clock.Clock
+}
+
 // authChange is a checked change of how a connection authenticates. It is made outside of any transaction, because
 // credentials are tested at the provider.
 type authChange struct {
@@ -56,10 +66,10 @@ type authChange struct {
 	report *probes.Report
 }
 
-// prepareAuth checks a change of a connection's credentials and settings, and tests credentials that are given. It adds
+// prepare checks a change of a connection's credentials and settings, and tests credentials that are given. It adds
 // validation errors, and returns nil for a change that concerns neither. The error is invalid_credentials where the
 // provider refuses them.
-func (s *Service) prepareAuth(ctx context.Context, v *apperr.Violations, provider *registry.Provider,
+func (a *authenticator) prepare(ctx context.Context, v *apperr.Violations, provider *registry.Provider,
 	current *Connection, ch *Change) (*authChange, error) {
 	if !ch.changesAuth() || provider == nil {
 		return nil, nil //nolint:nilnil // nothing to change
@@ -91,7 +101,7 @@ func (s *Service) prepareAuth(ctx context.Context, v *apperr.Violations, provide
 	next.mode = mode.Name
 	config, problems := engine.ResolveConfig(mode.Name, given)
 	addProblems(v, problems)
-	target := outbound.Target{Mode: mode.Name, Config: config, AllowHTTP: s.allowHTTP}
+	target := outbound.Target{Mode: mode.Name, Config: config, AllowHTTP: a.allowHTTP}
 	next.config = public(engine, config)
 	if v.Err() == nil {
 		var err error
@@ -107,15 +117,15 @@ func (s *Service) prepareAuth(ctx context.Context, v *apperr.Violations, provide
 	if v.Err() != nil {
 		return nil, nil //nolint:nilnil // v has the errors
 	}
-	return next, s.test(ctx, v, engine, mode, target, current, ch, next)
+	return next, a.test(ctx, v, engine, mode, target, current, ch, next)
 }
 
 // test tests credentials unless the caller wants none, and completes the change with what is to be stored.
-func (s *Service) test(ctx context.Context, v *apperr.Violations, engine *outbound.Engine, mode *outbound.Mode,
+func (a *authenticator) test(ctx context.Context, v *apperr.Violations, engine *outbound.Engine, mode *outbound.Mode,
 	target outbound.Target, current *Connection, ch *Change, next *authChange) error {
 	given := ch.Credentials.Value
 	if !ch.Untested {
-		report := s.prober.Run(ctx, engine, outbound.Values{Target: target, Credentials: given.Values})
+		report := a.prober.Run(ctx, engine, outbound.Values{Target: target, Credentials: given.Values})
 		switch report.Code {
 		case probes.CodeCredentialsRefused:
 			return refusedCredentials(&report)
@@ -306,7 +316,7 @@ func (a *authChange) assign(c *Connection) {
 }
 
 // apply makes the change to a locked connection, in the transaction. It returns what kinds of changes it is.
-func (a *authChange) apply(ctx context.Context, s *Service, tx *sql.Tx, c *Connection, now time.Time) ([]ChangeKind,
+func (a *authChange) apply(ctx context.Context, vault *credentials.Vault, tx *sql.Tx, c *Connection, now time.Time) ([]ChangeKind,
 	error) {
 	if a == nil {
 		return nil, nil
@@ -314,13 +324,13 @@ func (a *authChange) apply(ctx context.Context, s *Service, tx *sql.Tx, c *Conne
 	a.assign(c)
 	switch {
 	case a.drop:
-		if err := s.vault.Delete(ctx, tx, c.Environment, c.UUID); err != nil {
+		if err := vault.Delete(ctx, tx, c.Environment, c.UUID); err != nil {
 			return nil, err
 		}
 		return c.moveTo(Active, ""), forgetHealth(ctx, tx, c.Environment, c.UUID)
 	case a.store != nil:
 		a.store.ConnectionUUID, a.store.Environment = c.UUID, c.Environment
-		if _, err := s.vault.Store(ctx, tx, a.store); err != nil {
+		if _, err := vault.Store(ctx, tx, a.store); err != nil {
 			return nil, err
 		}
 		kinds := append(c.moveTo(Active, ""), Connected)

@@ -2,7 +2,6 @@ package connections_test
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -157,7 +156,7 @@ func TestCreateWithCredentials(t *testing.T) {
 	})
 }
 
-// Refused credentials leave nothing behind. What the provider says is shown without the credentials that it quotes.
+// Refused credentials leave nothing behind. The words of the provider are shown without the credentials that it quotes.
 func TestRefusedCredentialsAreNotStored(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -272,7 +271,7 @@ func TestCredentialsBelongToTheirHosts(t *testing.T) {
 		require.Equal(t, connections.NeedsReauth, c.Status)
 		require.Equal(t, connections.ReasonHostChanged, c.StatusReason)
 		w.clock.Advance(time.Minute)
-		_, err := w.svc.Test(t.Context(), w.a, "acme", "acme-1")
+		_, err := w.svc.Tester().Test(t.Context(), w.a, "acme", "acme-1")
 		requireCode(t, apperr.CodeConnectionNotReady, err)
 		require.Zero(t, other.requests())
 
@@ -284,76 +283,6 @@ func TestCredentialsBelongToTheirHosts(t *testing.T) {
 		require.Equal(t, connections.Active, c.Status)
 		require.Equal(t, []string{strings.TrimPrefix(other.URL, "http://")}, c.Credentials.Hosts)
 		require.Equal(t, 1, other.requests())
-	})
-}
-
-// Two tests in a row in which the credentials are refused make a connection need them again; the next test that
-// succeeds ends that. An outage of the provider does neither.
-func TestHealthDecidesAboutCredentials(t *testing.T) {
-	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s testkit.Store) {
-		w, p := newWorld(t, s).withAPI(t), newProvider(t)
-		w.create(t, w.a, acmeConnection("acme-1", p.URL, bearer("good-token")))
-		test := func(status int, token string) connections.Connection {
-			p.set(func(p *provider) { p.status, p.token = status, token })
-			w.clock.Advance(10 * time.Second)
-			tested, err := w.svc.Test(t.Context(), w.a, "acme", "acme-1")
-			require.NoError(t, err)
-			require.False(t, tested.Cached)
-			got, err := w.svc.Get(t.Context(), w.a.View(), "acme", "acme-1")
-			require.NoError(t, err)
-			require.Equal(t, got, tested.Connection)
-			return got
-		}
-		c := test(0, "another")
-		require.Equal(t, probes.Unhealthy, c.Health.Status)
-		require.Equal(t, connections.Active, c.Status, "a provider can be wrong once")
-		c = test(http.StatusInternalServerError, "another")
-		require.Equal(t, probes.Degraded, c.Health.Status)
-		require.Equal(t, connections.Active, c.Status)
-		c = test(0, "another")
-		require.Equal(t, connections.NeedsReauth, c.Status)
-		require.Equal(t, connections.ReasonCredentialsRefused, c.StatusReason)
-		c = test(http.StatusServiceUnavailable, "another")
-		require.Equal(t, connections.NeedsReauth, c.Status)
-		c = test(0, "good-token")
-		require.Equal(t, connections.Active, c.Status)
-		require.Empty(t, c.StatusReason)
-		require.Zero(t, c.Health.Refusals)
-
-		requests := p.requests()
-		again, err := w.svc.Test(t.Context(), w.a, "acme", "acme-1")
-		require.NoError(t, err)
-		require.True(t, again.Cached)
-		require.Equal(t, c, again.Connection)
-		require.Equal(t, requests, p.requests())
-	})
-}
-
-// The state of the credentials survives that a user disables the connection, and a disabled one is not tested.
-func TestDisabledConnectionsKeepTheirState(t *testing.T) {
-	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s testkit.Store) {
-		w, p := newWorld(t, s).withAPI(t), newProvider(t)
-		w.create(t, w.a, acmeConnection("acme-1", p.URL, bearer("good-token")))
-		set := func(status connections.Status) connections.Connection {
-			c, err := w.svc.SetStatus(t.Context(), w.a, "acme", "acme-1", status)
-			require.NoError(t, err)
-			return c
-		}
-		require.Equal(t, connections.Disabled, set(connections.Disabled).Status)
-		w.clock.Advance(time.Minute)
-		_, err := w.svc.Test(t.Context(), w.a, "acme", "acme-1")
-		requireCode(t, apperr.CodeConnectionNotReady, err)
-		elsewhere := "http://127.0.0.1:1"
-		c, err := w.svc.Update(t.Context(), w.a, "acme", "acme-1", connections.Change{
-			ConnectionConfig: patch.To(map[string]*string{"base_url": &elsewhere})})
-		require.NoError(t, err)
-		require.Equal(t, connections.Disabled, c.Status)
-		c = set(connections.Active)
-		require.Equal(t, connections.NeedsReauth, c.Status)
-		require.Equal(t, connections.ReasonHostChanged, c.StatusReason)
-		require.Equal(t, c, set(connections.Active), "it is enabled already")
 	})
 }
 
@@ -370,7 +299,7 @@ func TestRemoveCredentials(t *testing.T) {
 		require.NotContains(t, c.Config, "tenant")
 		p.set(func(p *provider) { require.Equal(t, "tenant-secret", p.calls[0].Get("X-Tenant")) })
 		w.clock.Advance(time.Minute)
-		_, err := w.svc.Test(t.Context(), w.a, "acme", "acme-1")
+		_, err := w.svc.Tester().Test(t.Context(), w.a, "acme", "acme-1")
 		require.NoError(t, err)
 		p.set(func(p *provider) { require.Equal(t, "tenant-secret", p.calls[1].Get("X-Tenant")) })
 
@@ -384,7 +313,7 @@ func TestRemoveCredentials(t *testing.T) {
 		require.Nil(t, c.Health)
 		require.Equal(t, connections.NoAuth, c.AuthMode)
 		require.Zero(t, count(t, w, "SELECT count(*) FROM connection_credential_values"))
-		_, err = w.svc.Test(t.Context(), w.a, "acme", "acme-1")
+		_, err = w.svc.Tester().Test(t.Context(), w.a, "acme", "acme-1")
 		requireCode(t, apperr.CodeConnectionNotReady, err)
 	})
 }
@@ -420,25 +349,6 @@ func TestChangeDuringTheTest(t *testing.T) {
 	})
 }
 
-// Concurrent tests of a connection make one request.
-func TestConcurrentTests(t *testing.T) {
-	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s testkit.Store) {
-		w, p := newWorld(t, s).withAPI(t), newProvider(t)
-		w.create(t, w.a, acmeConnection("acme-1", p.URL, bearer("good-token")))
-		w.clock.Advance(time.Minute)
-		var all sync.WaitGroup
-		for range 20 {
-			all.Go(func() {
-				_, err := w.svc.Test(t.Context(), w.a, "acme", "acme-1")
-				require.NoError(t, err) //nolint:testifylint // it only marks the test as failed
-			})
-		}
-		all.Wait()
-		require.Equal(t, 2, p.requests())
-	})
-}
-
 // An environment neither sees nor tests nor changes the credentials of another, and a key only those of connections
 // that it may use.
 func TestCredentialsOfOthers(t *testing.T) {
@@ -450,7 +360,7 @@ func TestCredentialsOfOthers(t *testing.T) {
 		bounded.Connections = access.Only("other")
 		for _, who := range []access.Principal{w.b, bounded} {
 			w.clock.Advance(time.Minute)
-			_, err := w.svc.Test(t.Context(), who, "acme", "acme-1")
+			_, err := w.svc.Tester().Test(t.Context(), who, "acme", "acme-1")
 			requireCode(t, apperr.CodeNotFound, err)
 			_, err = w.svc.Update(t.Context(), who, "acme", "acme-1", connections.Change{
 				Credentials: patch.To(connections.Credentials{Values: bearer("good-token")})})
@@ -460,45 +370,5 @@ func TestCredentialsOfOthers(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, before, after)
 		require.Equal(t, 1, p.requests())
-	})
-}
-
-// Each change of what credentials can be used for is published with the change.
-func TestCredentialEvents(t *testing.T) {
-	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s testkit.Store) {
-		w, p := newWorld(t, s), newProvider(t)
-		var kinds []connections.ChangeKind
-		w.hooks = []connections.ChangeHook{func(_ context.Context, _ *sql.Tx, _ *connections.Connection,
-			kind connections.ChangeKind) error {
-			kinds = append(kinds, kind)
-			return nil
-		}}
-		w.withAPI(t)
-		expect := func(want ...connections.ChangeKind) {
-			require.Equal(t, want, kinds)
-			kinds = nil
-		}
-		test := func() {
-			w.clock.Advance(time.Minute)
-			_, err := w.svc.Test(t.Context(), w.a, "acme", "acme-1")
-			require.NoError(t, err)
-		}
-		w.create(t, w.a, acmeConnection("acme-1", p.URL, bearer("good-token")))
-		expect(connections.Created, connections.Connected)
-		test()
-		require.Empty(t, kinds)
-		p.set(func(p *provider) { p.token = "another" })
-		test()
-		expect(connections.HealthChanged)
-		test()
-		expect(connections.LostCredentials)
-		p.set(func(p *provider) { p.token = "good-token" })
-		test()
-		expect(connections.HealthChanged, connections.Recovered)
-		_, err := w.svc.Update(t.Context(), w.a, "acme", "acme-1", connections.Change{
-			Credentials: patch.To(connections.Credentials{Values: bearer("good-token")})})
-		require.NoError(t, err)
-		expect(connections.Updated, connections.Connected)
 	})
 }

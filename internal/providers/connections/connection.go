@@ -17,7 +17,7 @@ import (
 // Collection is the name under which changes to connections raise the version that caches watch.
 const Collection = "connections"
 
-// Status is what a connection can be used for. Webhooks are accepted whatever the state of the credentials is.
+// Status is what a connection can be used for. Webhooks are accepted in any state of the credentials.
 type Status string
 
 // The statuses.

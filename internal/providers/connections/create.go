@@ -42,7 +42,7 @@ func (s *Service) Create(ctx context.Context, actor access.Principal,
 	if err := p.check(&v); err != nil {
 		return Connection{}, false, err
 	}
-	auth, err := s.prepareAuth(ctx, &v, provider, &fresh, &in.Change)
+	auth, err := s.auth.prepare(ctx, &v, provider, &fresh, &in.Change)
 	if err != nil {
 		return Connection{}, false, err
 	}
@@ -148,7 +148,7 @@ func (s *Service) completeCreation(ctx context.Context, tx *sql.Tx, actor access
 			return Connection{}, err
 		}
 	}
-	kinds, err := auth.apply(ctx, s, tx, c, now)
+	kinds, err := auth.apply(ctx, s.auth.vault, tx, c, now)
 	if err != nil {
 		return Connection{}, err
 	}

@@ -84,7 +84,7 @@ type edit struct {
 // edit begins a change of a connection that is locked.
 func (s *Service) edit(ctx context.Context, tx *sql.Tx, actor access.Principal, current *Connection,
 	now time.Time) (edit, error) {
-	if err := s.describe(ctx, tx, current.Environment, current); err != nil {
+	if err := s.auth.describe(ctx, tx, current.Environment, current); err != nil {
 		return edit{}, err
 	}
 	before, err := state(ctx, tx, current)
@@ -106,7 +106,7 @@ func (e edit) finish(ctx context.Context, c *Connection, action string, details 
 	if err != nil {
 		return Connection{}, err
 	}
-	if err := e.s.describe(ctx, e.tx, c.Environment, &stored); err != nil {
+	if err := e.s.auth.describe(ctx, e.tx, c.Environment, &stored); err != nil {
 		return Connection{}, err
 	}
 	after, err := state(ctx, e.tx, &stored)
@@ -130,13 +130,13 @@ func (e edit) record(ctx context.Context, c *Connection, action string, after, d
 	if kind := kindOf(action); kind != "" {
 		kinds = append([]ChangeKind{kind}, kinds...)
 	}
-	return e.s.publish(ctx, e.tx, c, kinds)
+	return publish(ctx, e.tx, e.s.onChange, c, kinds)
 }
 
 // publish calls the hooks for each kind of a change, and raises the version that caches watch.
-func (s *Service) publish(ctx context.Context, tx *sql.Tx, c *Connection, kinds []ChangeKind) error {
+func publish(ctx context.Context, tx *sql.Tx, hooks []ChangeHook, c *Connection, kinds []ChangeKind) error {
 	for _, kind := range kinds {
-		for _, hook := range s.onChange {
+		for _, hook := range hooks {
 			if err := hook(ctx, tx, c, kind); err != nil {
 				return err
 			}

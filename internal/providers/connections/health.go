@@ -114,7 +114,7 @@ func healthOf(ctx context.Context, q querier, env id.Environment, uuids []string
 }
 
 // describe adds what is stored about credentials and tests to connections of an environment that have credentials.
-func (s *Service) describe(ctx context.Context, q querier, env id.Environment, list ...*Connection) error {
+func (a *authenticator) describe(ctx context.Context, q querier, env id.Environment, list ...*Connection) error {
 	uuids := make([]string, len(list))
 	for i, c := range list {
 		uuids[i] = c.UUID
@@ -122,7 +122,7 @@ func (s *Service) describe(ctx context.Context, q querier, env id.Environment, l
 	if len(uuids) == 0 {
 		return nil
 	}
-	sets, err := s.vault.Sets(ctx, q, env, uuids)
+	sets, err := a.vault.Sets(ctx, q, env, uuids)
 	if err != nil {
 		return err
 	}

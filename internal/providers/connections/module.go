@@ -24,7 +24,7 @@ func (s *Service) Module() module.Module {
 			{Name: "webhook_aliases", Outlives: "without connections only released aliases are left"},
 			{Name: "connection_secrets"},
 			{Name: "webhook_enrolments"},
-			{Name: "connection_health", Contents: "connections"},
+			{Name: "connection_health", Outlives: "its rows are parts of connections, which are counted"},
 		},
 		Sealed:   SealedColumns(),
 		Caches:   []module.Cache{{Name: "connections", Refresh: s.Refresh, Drop: s.inbound.DropAll}},

@@ -22,8 +22,6 @@ import (
 	"sallyport/internal/providers/credentials"
 	"sallyport/internal/providers/probes"
 	"sallyport/internal/providers/verification"
-
-	"golang.org/x/sync/singleflight"
 )
 
 // Environments reports whether an environment still exists.
@@ -69,10 +67,8 @@ type Service struct {
 	environments Environments
 	secrets      secretStore
 	enrolments   enrolmentStore
-	vault        *credentials.Vault
-	prober       *probes.Prober
-	allowHTTP    bool
-	testing      singleflight.Group
+	auth         authenticator
+	tester       Tester
 
 	loader       loader
 	dedupeWindow time.Duration
@@ -94,14 +90,17 @@ func New(cfg Config) (*Service, error) {
 		return nil, err
 	}
 	secrets := secretStore{cfg.Box}
-	return &Service{
+	s := &Service{
 		db: cfg.DB, clock: cfg.Clock, providers: cfg.Providers, environments: cfg.Environments, secrets: secrets,
-		enrolments: enrolmentStore{cfg.Box}, vault: cfg.Vault, prober: cfg.Prober, allowHTTP: cfg.AllowHTTP,
+		enrolments: enrolmentStore{cfg.Box}, auth: authenticator{providers: cfg.Providers, vault: cfg.Vault,
+			prober: cfg.Prober, allowHTTP: cfg.AllowHTTP, clock: cfg.Clock},
 		inbound: cache.Cache[string, variants]{Max: maxCached}, seen: -1,
 		loader: loader{read: cfg.DB.Reserved(), paths: cfg.DB.Read(), providers: cfg.Providers, secrets: secrets,
 			keyring: cfg.Keyring, log: cfg.Logger, refusing: refusing},
 		dedupeWindow: cfg.DedupeWindow, onDelete: cfg.OnDelete, onChange: cfg.OnChange,
-	}, nil
+	}
+	s.tester.svc = s
+	return s, nil
 }
 
 // Get returns a connection that the view shows, or not_found.
@@ -113,7 +112,7 @@ func (s *Service) Get(ctx context.Context, v access.View, providerConfigKey, con
 	if err != nil {
 		return Connection{}, err
 	}
-	return c, s.describe(ctx, s.db.Read(), v.Environment, &c)
+	return c, s.auth.describe(ctx, s.db.Read(), v.Environment, &c)
 }
 
 // List returns one page of the connections that the view shows, and one row more if another page follows. The key of a
@@ -134,14 +133,14 @@ func (s *Service) List(ctx context.Context, v access.View, f Filter, p page.Requ
 	for i := range found {
 		pointers[i] = &found[i]
 	}
-	return found, s.describe(ctx, s.db.Read(), v.Environment, pointers...)
+	return found, s.auth.describe(ctx, s.db.Read(), v.Environment, pointers...)
 }
 
 // Update changes a connection of the actor's environment.
 func (s *Service) Update(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string,
 	ch Change) (Connection, error) {
 	for range maxRaces {
-		c, err := s.tryUpdate(ctx, actor, providerConfigKey, connectionID, &ch)
+		c, err := ch.make(ctx, s, actor, providerConfigKey, connectionID)
 		if !errors.Is(err, errMoved) {
 			return c, err
 		}
@@ -156,9 +155,10 @@ const maxRaces = 5
 
 var errMoved = errors.New("the connection has changed since its credentials were tested")
 
-// tryUpdate changes a connection. It returns errMoved if the connection has changed while its credentials were tested.
-func (s *Service) tryUpdate(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string,
-	ch *Change) (Connection, error) {
+// make makes the change to a connection. It returns errMoved if the connection has changed while its credentials were
+// tested.
+func (ch *Change) make(ctx context.Context, s *Service, actor access.Principal, providerConfigKey,
+	connectionID string) (Connection, error) {
 	var v apperr.Violations
 	var seen Connection
 	var auth *authChange
@@ -171,7 +171,7 @@ func (s *Service) tryUpdate(ctx context.Context, actor access.Principal, provide
 			return Connection{}, err
 		}
 		provider, _ := s.providers.Get(seen.Provider)
-		if auth, err = s.prepareAuth(ctx, &v, provider, &seen, ch); err != nil {
+		if auth, err = s.auth.prepare(ctx, &v, provider, &seen, ch); err != nil {
 			return Connection{}, err
 		}
 	}
@@ -211,7 +211,7 @@ func (s *Service) update(ctx context.Context, e edit, current Connection, ch *Ch
 		return current, nil
 	}
 	var err error
-	if e.kinds, err = auth.apply(ctx, s, e.tx, &next, e.now); err != nil {
+	if e.kinds, err = auth.apply(ctx, s.auth.vault, e.tx, &next, e.now); err != nil {
 		return Connection{}, err
 	}
 	if err := moveAlias(ctx, e.tx, &current, ch.Alias, e.now); err != nil {
@@ -316,7 +316,7 @@ func (s *Service) editLocked(ctx context.Context, actor access.Principal, key, c
 func (s *Service) change(ctx context.Context, uuid *string, fn func(*sql.Tx) error) error {
 	defer func() {
 		s.inbound.Drop(*uuid)
-		s.vault.Forget(*uuid)
+		s.auth.vault.Forget(*uuid)
 	}()
 	return s.db.Tx(ctx, fn)
 }

@@ -14,6 +14,8 @@ import (
 	"sallyport/internal/providers/credentials"
 	"sallyport/internal/providers/outbound"
 	"sallyport/internal/providers/probes"
+
+	"golang.org/x/sync/singleflight"
 )
 
 // refusalsUntilReauth is how many tests in a row must have found the credentials refused before they count as such: a
@@ -28,24 +30,33 @@ type Tested struct {
 	Cached bool
 }
 
+// Tester tests the credentials of connections. It is safe for concurrent use.
+type Tester struct {
+	svc     *Service
+	flights singleflight.Group
+}
+
+// Tester returns what tests the credentials of the service's connections.
+func (s *Service) Tester() *Tester { return &s.tester }
+
 // Test tests the credentials of a connection of the actor's environment at the provider. It returns
 // connection_not_ready for a connection that is disabled or has no credentials, and for one whose credentials were
 // given for other hosts.
-func (s *Service) Test(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string) (Tested,
+func (t *Tester) Test(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string) (Tested,
 	error) {
-	c, err := s.Get(ctx, actor.View(), providerConfigKey, connectionID)
+	c, err := t.svc.Get(ctx, actor.View(), providerConfigKey, connectionID)
 	if err != nil {
 		return Tested{}, err
 	}
 	if err := c.testable(); err != nil {
 		return Tested{}, err
 	}
-	if c.Health.isRecent(s.clock.Now()) {
+	if c.Health.isRecent(t.svc.clock.Now()) {
 		return Tested{Connection: c, Cached: true}, nil
 	}
-	result, err, shared := s.testing.Do(c.UUID, func() (any, error) {
+	result, err, shared := t.flights.Do(c.UUID, func() (any, error) {
 		// Others wait for the outcome, so it does not end with this request.
-		return s.runTest(context.WithoutCancel(ctx), &c)
+		return t.run(context.WithoutCancel(ctx), &c)
 	})
 	if err != nil {
 		return Tested{}, err //nolint:wrapcheck // it is that of runTest
@@ -71,47 +82,49 @@ func (c *Connection) testable() error {
 // errStale says that a connection was changed while it was tested.
 var errStale = errors.New("the connection was changed while it was tested")
 
-func (s *Service) runTest(ctx context.Context, c *Connection) (Connection, error) {
-	engine, values, err := s.openValues(ctx, c)
+func (t *Tester) run(ctx context.Context, c *Connection) (Connection, error) {
+	s := t.svc
+	engine, values, err := s.auth.open(ctx, c)
 	if err != nil {
 		return Connection{}, err
 	}
-	report := s.prober.Run(ctx, engine, values)
+	report := s.auth.prober.Run(ctx, engine, values)
 	var tested Connection
 	uuid := c.UUID
 	err = s.change(ctx, &uuid, func(tx *sql.Tx) error {
 		var err error
-		tested, err = s.storeTest(ctx, tx, c, engine, &report)
+		tested, err = t.store(ctx, tx, c, engine, &report)
 		return err
 	})
 	if errors.Is(err, errStale) {
-		return s.reread(ctx, c)
+		return t.reread(ctx, c)
 	}
 	return tested, err
 }
 
-func (s *Service) reread(ctx context.Context, c *Connection) (Connection, error) {
+func (t *Tester) reread(ctx context.Context, c *Connection) (Connection, error) {
+	s := t.svc
 	again, err := find(ctx, s.db.Read(), c.Environment, c.ProviderConfigKey, c.ConnectionID)
 	if err != nil {
 		return Connection{}, err
 	}
-	return again, s.describe(ctx, s.db.Read(), c.Environment, &again)
+	return again, s.auth.describe(ctx, s.db.Read(), c.Environment, &again)
 }
 
-// openValues returns what requests of a connection are made from. It returns connection_not_ready if they would go to
+// open returns what requests of a connection are made from. It returns connection_not_ready if they would go to
 // hosts for which the credentials were not given.
-func (s *Service) openValues(ctx context.Context, c *Connection) (*outbound.Engine, outbound.Values, error) {
+func (a *authenticator) open(ctx context.Context, c *Connection) (*outbound.Engine, outbound.Values, error) {
 	var none outbound.Values
-	provider, ok := s.providers.Get(c.Provider)
+	provider, ok := a.providers.Get(c.Provider)
 	if !ok || provider.Outbound == nil {
 		return nil, none, apperr.New(apperr.CodeConnectionNotReady, "The provider has no API that can be called here")
 	}
 	engine := provider.Outbound
-	sealed, err := s.vault.Sealed(ctx, c.Environment, c.UUID)
+	sealed, err := a.vault.Sealed(ctx, c.Environment, c.UUID)
 	if err != nil {
 		return nil, none, fmt.Errorf("read the credentials of connection %s: %w", c.UUID, err)
 	}
-	stored, err := s.vault.OpenAll(sealed)
+	stored, err := a.vault.OpenAll(sealed)
 	if err != nil {
 		return nil, none, err
 	}
@@ -125,12 +138,12 @@ func (s *Service) openValues(ctx context.Context, c *Connection) (*outbound.Engi
 		}
 	}
 	config, problems := engine.ResolveConfig(c.AuthMode, given)
-	target := outbound.Target{Mode: c.AuthMode, Config: config, AllowHTTP: s.allowHTTP}
+	target := outbound.Target{Mode: c.AuthMode, Config: config, AllowHTTP: a.allowHTTP}
 	if len(problems) == 0 {
 		hosts, err := engine.Hosts(target)
 		switch {
 		case err == nil && sealed.AllowsHosts(hosts):
-			return engine, outbound.Values{Target: target, Credentials: values, Now: s.clock.Now()}, nil
+			return engine, outbound.Values{Target: target, Credentials: values, Now: a.clock.Now()}, nil
 		case err == nil:
 			return nil, none, apperr.New(apperr.CodeConnectionNotReady,
 				"The credentials were given for other hosts; give them again")
@@ -140,15 +153,16 @@ func (s *Service) openValues(ctx context.Context, c *Connection) (*outbound.Engi
 		"The connection's settings do not fit the provider's definition")
 }
 
-// storeTest stores the outcome of a test, and what it means for the connection. It returns errStale if the connection
+// store stores the outcome of a test, and what it means for the connection. It returns errStale if the connection
 // is another than the one that was tested.
-func (s *Service) storeTest(ctx context.Context, tx *sql.Tx, seen *Connection, engine *outbound.Engine,
+func (t *Tester) store(ctx context.Context, tx *sql.Tx, seen *Connection, engine *outbound.Engine,
 	r *probes.Report) (Connection, error) {
+	s := t.svc
 	c, err := lock(ctx, tx, seen.Environment, seen.ProviderConfigKey, seen.ConnectionID)
 	if err != nil {
 		return Connection{}, err
 	}
-	if err := s.describe(ctx, tx, c.Environment, &c); err != nil {
+	if err := s.auth.describe(ctx, tx, c.Environment, &c); err != nil {
 		return Connection{}, err
 	}
 	if c.UUID != seen.UUID || c.Credentials == nil || c.Credentials.Revision != seen.Credentials.Revision {
@@ -183,7 +197,7 @@ func (s *Service) storeTest(ctx context.Context, tx *sql.Tx, seen *Connection, e
 	if len(kinds) == 0 {
 		return c, nil
 	}
-	return c, s.publish(ctx, tx, &c, kinds)
+	return c, publish(ctx, tx, s.onChange, &c, kinds)
 }
 
 // learn takes over what a test has found at the provider.

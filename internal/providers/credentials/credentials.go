@@ -15,8 +15,8 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// Collection is the name under which changes to credentials raise the version that caches watch.
-const Collection = "credentials"
+// collection is the name under which changes to credentials raise the version that caches watch.
+const collection = "credentials"
 
 // Limits of the credentials of a connection.
 const (
@@ -81,12 +81,6 @@ type Set struct {
 	// failed, in words without a secret.
 	RefreshFailures int64
 	RefreshError    string
-}
-
-// Has reports whether a value of that name is stored.
-func (s *Set) Has(name string) bool {
-	_, found := slices.BinarySearch(s.Fields, name)
-	return found
 }
 
 // AllowsHosts reports whether the values were given for each of the hosts.

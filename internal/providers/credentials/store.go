@@ -50,15 +50,6 @@ func owned(env id.Environment, connectionUUID string) *db.Where {
 	return new(db.Where).And("connection_uuid = ?", connectionUUID).And("environment_id = ?", string(env))
 }
 
-// read returns the description of a connection's credentials.
-func read(ctx context.Context, q db.Querier, env id.Environment, connectionUUID string) (Set, bool, error) {
-	s, found, err := db.One(ctx, q, setColumns, "FROM connection_credentials", owned(env, connectionUUID), "")
-	if err != nil {
-		return Set{}, false, fmt.Errorf("read credentials: %w", err)
-	}
-	return s, found, nil
-}
-
 // replace stores the description in place of any other of the connection, whose values it deletes. It returns the
 // revision of the result.
 func replace(ctx context.Context, tx *sql.Tx, s *Set) (revision int64, err error) {
@@ -147,11 +138,11 @@ type joined struct {
 
 func joinedColumns(j *joined) db.Columns {
 	return append(setColumns(&j.Set), db.Col("name", db.Null(&j.name)), db.Col("value", &j.value),
-		db.VersionColumn(Collection, &j.version))
+		db.VersionColumn(collection, &j.version))
 }
 
 // readSealed returns the credentials of a UUID, of any environment, with their values, for the cache. One statement
-// reads both, so that they belong together whatever commits meanwhile.
+// reads both, so that they belong together even if a change commits meanwhile.
 func readSealed(ctx context.Context, q db.Querier, connectionUUID string) (*Sealed, int64, error) {
 	rows, err := db.All(ctx, q, joinedColumns, `FROM connection_credentials
 		LEFT JOIN (SELECT connection_uuid AS owner, name, value FROM connection_credential_values) AS stored

@@ -2,7 +2,6 @@ package credentials
 
 import (
 	"context"
-	"crypto/hmac"
 	"database/sql"
 	"encoding/binary"
 	"encoding/hex"
@@ -68,7 +67,7 @@ func (v *Vault) Store(ctx context.Context, tx *sql.Tx, in *New) (Set, error) {
 	if err := v.put(ctx, tx, in.ConnectionUUID, in.Values); err != nil {
 		return Set{}, err
 	}
-	return s, db.Bump(ctx, tx, Collection, in.ConnectionUUID)
+	return s, db.Bump(ctx, tx, collection, in.ConnectionUUID)
 }
 
 // Renew stores what a refresh has brought, and reports false if the credentials are others by now. The caller calls
@@ -101,7 +100,7 @@ func (v *Vault) Renew(ctx context.Context, tx *sql.Tx, in *Renewal) (renewed boo
 	if err := v.put(ctx, tx, in.ConnectionUUID, in.Values); err != nil {
 		return false, err
 	}
-	return true, db.Bump(ctx, tx, Collection, in.ConnectionUUID)
+	return true, db.Bump(ctx, tx, collection, in.ConnectionUUID)
 }
 
 // RecordFailure counts a refresh that failed, of the set of that revision. The message has no secret; it is cut to 500
@@ -137,16 +136,7 @@ func (*Vault) Delete(ctx context.Context, tx *sql.Tx, env id.Environment, connec
 	if !deleted {
 		return nil
 	}
-	return db.Bump(ctx, tx, Collection, connectionUUID)
-}
-
-// Get describes the credentials of a connection, or returns not_found. It reads from q, which can be a transaction.
-func (*Vault) Get(ctx context.Context, q db.Querier, env id.Environment, connectionUUID string) (Set, error) {
-	s, found, err := read(ctx, q, env, connectionUUID)
-	if err == nil && !found {
-		err = notFound()
-	}
-	return s, err
+	return db.Bump(ctx, tx, collection, connectionUUID)
 }
 
 // Sets describes the credentials of several connections of an environment, by UUID. Those without any are not in the
@@ -207,7 +197,7 @@ func (v *Vault) Refresh(ctx context.Context) error {
 	defer v.refreshing.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, db.ChangesTimeout)
 	defer cancel()
-	changes, err := v.db.Changes(ctx, Collection, v.seen)
+	changes, err := v.db.Changes(ctx, collection, v.seen)
 	if err != nil {
 		return fmt.Errorf("refresh credentials: %w", err)
 	}
@@ -238,9 +228,6 @@ func appendPart(b []byte, part string) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(len(part))) //nolint:gosec // bounded by MaxValueBytes
 	return append(b, part...)
 }
-
-// SameFingerprint compares two fingerprints in constant time.
-func SameFingerprint(a, b string) bool { return hmac.Equal([]byte(a), []byte(b)) }
 
 func orEmpty(list []string) []string {
 	if list == nil {

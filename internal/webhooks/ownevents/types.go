@@ -129,7 +129,7 @@ type connectionPayload struct {
 	ConnectionID      string  `json:"connection_id"`       // The id of the connection inside its provider configuration.
 	Status            string  `json:"status"`              // Its status after the change.
 	StatusReason      *string `json:"status_reason"`       // Why the connection is not active; null while it is.
-	AuthMode          string  `json:"auth_mode"`           // What its credentials are for; none without any.
+	AuthMode          string  `json:"auth_mode"`           // The mode of its credentials; none without any.
 	Health            *string `json:"health"`              // The outcome of the last test of its credentials; null before the first.
 }
 

@@ -48,7 +48,7 @@ type scopes struct {
 type account struct {
 	// The provider's id of the account.
 	ID string `json:"id"`
-	// What people call the account; `null` if the provider names nothing.
+	// The name by which people know the account; `null` if the provider gives none.
 	Label *string `json:"label"`
 }
 
@@ -81,7 +81,7 @@ type check struct {
 	LatencyMS int64 `json:"latency_ms"`
 	// The status code of the response; `null` if there was none.
 	HTTPStatus *int `json:"http_status"`
-	// What is wrong, often in the provider's words; `null` if nothing is.
+	// The reason of a failure, often in the provider's words; `null` on success.
 	Message *string `json:"message"`
 	// The provider's id of the request; `null` if it gave none.
 	RequestID *string `json:"request_id"`
@@ -256,7 +256,7 @@ func mountTest(api *httpapi.API, h *handlers, op func(httpapi.Operation) httpapi
 }
 
 func (h *handlers) test(ctx context.Context, in *Item) (*testOutput, error) {
-	t, err := h.svc.Test(ctx, access.From(ctx), in.Provider, in.ConnectionID)
+	t, err := h.svc.Tester().Test(ctx, access.From(ctx), in.Provider, in.ConnectionID)
 	if err != nil {
 		return nil, err
 	}
