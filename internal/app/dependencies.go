@@ -39,6 +39,7 @@ func Dependencies() map[string][]string {
 		"providers/eventtypes":     {},
 		"providers/verification":   {"providers/eventtypes"},
 		"providers/requestsigning": {},
+		"providers/oauth":          {"providers/requestsigning"},
 		"providers/registry":       {"providers/verification", "providers/eventtypes"},
 		"providers/connections":    {"providers/registry", "providers/verification", "identity/audit"},
 		"webhooks/filters":         {"webhooks/events"},

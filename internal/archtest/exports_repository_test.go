@@ -41,6 +41,7 @@ func exported() map[string]string {
 		"internal/platform/jobs.Queue.RunDue":                     "tests drive a queue by hand",
 		"internal/platform/jobs.RetryAfter":                       "handlers whose service names a wait",
 		"internal/platform/secretbox.KeyID":                       "tests see which key sealed a value",
+		"internal/providers/oauth.*":                              "connections get their tokens by them",
 		"internal/providers/requestsigning.Sign*":                 "the outbound half of definitions signs with them",
 		"internal/webhooks/deliveries.Insert":                     "tests store deliveries in any state",
 		"internal/webhooks/events.Change.Merge":                   "tests add changes up",
