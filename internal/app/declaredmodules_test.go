@@ -173,6 +173,6 @@ func TestCachesFollowOtherNodes(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	require.Equal(t, []string{"breakers", "connections", "expunged payloads", "settings of environments", "subscriptions"},
-		names)
+	require.Equal(t, []string{"breakers", "connections", "expunged payloads", "provider configurations",
+		"settings of environments", "subscriptions"}, names)
 }

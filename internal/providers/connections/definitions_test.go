@@ -52,7 +52,7 @@ func (w *world) newFolder(t *testing.T, text string) *folder {
 	require.NoError(t, err)
 	f.svc, err = connections.New(connections.Config{
 		DB: w.store.DB, Clock: w.clock, Box: w.box, Providers: f.live, Environments: environments{},
-		Logger: slog.New(slog.DiscardHandler),
+		Configs: w.newConfigs(f.live), Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
 	return f

@@ -21,6 +21,7 @@ import (
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/providers/configs"
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/providers/registry"
 	"sallyport/internal/providers/verification"
@@ -85,10 +86,16 @@ func (w *world) newService(t *testing.T) *connections.Service {
 	t.Helper()
 	svc, err := connections.New(connections.Config{
 		DB: w.store.DB, Clock: w.clock, Box: w.box, Providers: w.reg, Environments: environments{},
-		Logger: slog.New(slog.DiscardHandler),
+		Configs: w.newConfigs(w.reg), Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
 	return svc
+}
+
+// newConfigs returns provider configurations as another process on the same database would have them.
+func (w *world) newConfigs(providers configs.Providers) *configs.Service {
+	return configs.New(configs.Options{DB: w.store.DB, Clock: w.clock, Box: w.box, Providers: providers,
+		Environments: environments{}, Connections: connections.CountOfConfig})
 }
 
 func github(connectionID string) connections.NewConnection {

@@ -24,6 +24,7 @@ import (
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/platform/testkit/await"
+	"sallyport/internal/providers/configs"
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/providers/connections/connectionshttp"
 	"sallyport/internal/providers/registry"
@@ -77,7 +78,8 @@ func newServer(t *testing.T, s testkit.Store) *server {
 	now := clock.NewManual(time.Date(2026, 3, 4, 5, 6, 7, 8_000_000, time.UTC))
 	log := slog.New(slog.DiscardHandler)
 	svc, err := connections.New(connections.Config{DB: s.DB, Clock: now, Box: box, Providers: reg,
-		Environments: live{}, Logger: log})
+		Environments: live{}, Logger: log, Configs: configs.New(configs.Options{DB: s.DB, Clock: now, Box: box,
+			Providers: reg, Environments: live{}, Connections: connections.CountOfConfig})})
 	require.NoError(t, err)
 	api := httpapi.New(httpapi.Config{Version: "0", Logger: log, Clock: now, Auth: auth{}})
 	connectionshttp.Mount(api, svc, "https://gateway.example/")
