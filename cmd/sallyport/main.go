@@ -30,12 +30,13 @@ import (
 type cli struct {
 	config.Config `embed:"" group:"settings"`
 
-	Serve  serveCommand   `cmd:"" help:"Run the server."`
-	Demo   demoCommand    `cmd:"" help:"Demonstrate a gateway in a temporary folder that is removed afterwards; exit with 1 if a step fails."`
-	Schema migrateCommand `cmd:"" name:"migrate" help:"Migrate the database's schema to this binary's version."`
-	Keys   keysCommand    `cmd:"" help:"Create, change, rotate and revoke API keys, and show their usage."`
-	Admin  adminCommand   `cmd:"" help:"Create owners, reset passwords and rotate the signing key."`
-	Keyset keysetCommand  `cmd:"" help:"Manage the encryption keyset."`
+	Serve   serveCommand           `cmd:"" help:"Run the server."`
+	Demo    demoCommand            `cmd:"" help:"Demonstrate a gateway in a temporary folder that is removed afterwards; exit with 1 if a step fails."`
+	Schema  migrateCommand         `cmd:"" name:"migrate" help:"Migrate the database's schema to this binary's version."`
+	Keys    keysCommand            `cmd:"" help:"Create, change, rotate and revoke API keys, and show their usage."`
+	Configs providerConfigsCommand `cmd:"" name:"provider-configs" help:"List, show, create, change and delete provider configurations."`
+	Admin   adminCommand           `cmd:"" help:"Create owners, reset passwords and rotate the signing key."`
+	Keyset  keysetCommand          `cmd:"" help:"Manage the encryption keyset."`
 
 	Backup  backupCommand  `cmd:"" help:"Copy the SQLite database to a new file, also while a server runs, and check the copy."`
 	Restore restoreCommand `cmd:"" help:"Restore a backup into the data folder of a stopped server; it overwrites nothing."`

@@ -37,6 +37,7 @@ import (
 	"sallyport/internal/platform/role"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/storing"
+	"sallyport/internal/providers/configs/configshttp"
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/providers/connections/connectionshttp"
 	"sallyport/internal/providers/credentials"
@@ -124,21 +125,25 @@ func (p *parts) build() (*process, error) {
 			return p.cfg.PublicURL + ssohttp.CallbackPath(providerID)
 		}})
 
+	configService := NewProviderConfigs(ProviderConfigs{DB: p.db, Clock: p.clock, Box: p.box, Providers: p.providers,
+		Environments: ids.Team, Client: p.client})
+
 	lifetimes := events.LifetimesFunc(ids.Team.Lifetimes)
 	eventStore := events.New(events.Config{DB: p.db, Deliveries: deliveries.Filter{}, Clock: p.clock,
-		Retention: lifetimes, Types: p.eventTypes()})
+		Retention: lifetimes, Types: p.eventTypes(), Configs: configService})
 	rejectionLog := rejections.New(rejections.Config{DB: p.db, Clock: p.clock})
-	directory := subscriptions.NewDirectory(p.db, p.eventTypes())
+	directory := subscriptions.NewDirectory(p.db, p.eventTypes(), configService)
 	requests, batches, evaluations := obs.NewRequests(), obs.NewBatches(), filters.NewEvaluations()
 	own := ownevents.New(ownevents.Config{DB: p.db, Events: eventStore, Clock: p.clock, Evaluations: evaluations,
 		Subscriptions: func(ctx context.Context, tx db.Querier, env id.Environment) (ownevents.Subscriptions, error) {
 			return directory.Own(ctx, tx, env)
 		}})
 	vault := credentials.NewVault(credentials.Config{DB: p.db, Clock: p.clock, Box: p.box, Pepper: p.installation.Pepper})
-	conns, err := connections.New(connections.Config{Vault: vault, AllowHTTP: p.cfg.Dev || p.cfg.EgressAllowHTTP,
-		Prober: probes.New(probes.Config{Client: p.client, Clock: p.clock}),
-		DB:     p.db, Clock: p.clock, Box: p.box, Providers: p.providers,
-		Environments: ids.Team, Keyring: verification.NewKeyring(verification.NewKeyFetcher(p.client)), Logger: p.log,
+	conns, err := connections.New(connections.Config{DB: p.db, Clock: p.clock, Box: p.box, Providers: p.providers,
+		Environments: ids.Team, Configs: configService, Logger: p.log, Vault: vault,
+		Prober:       probes.New(probes.Config{Client: p.client, Clock: p.clock}),
+		AllowHTTP:    p.cfg.Dev || p.cfg.EgressAllowHTTP,
+		Keyring:      verification.NewKeyring(verification.NewKeyFetcher(p.client)),
 		DedupeWindow: p.cfg.WebhookDedupeWindow,
 		OnDelete:     []connections.DeleteHook{rejectionLog.Forget},
 		OnChange:     []connections.ChangeHook{own.ConnectionChanged}})
@@ -149,8 +154,8 @@ func (p *parts) build() (*process, error) {
 	deliveryStore := deliveries.NewStore(deliveries.StoreConfig{DB: p.db, Events: eventStore, Logger: p.log,
 		Emitters: []deliveries.Emitter{own}, Hints: others.Hints()})
 	subs := subscriptions.New(subscriptions.Config{DB: p.db, Box: p.box, Clock: p.clock, Targets: p.client,
-		Connections: conns, Environments: ids.Team, Deliveries: deliveryStore.Control(), Directory: directory,
-		Emitters: []subscriptions.Emitter{own}, PublicURL: p.cfg.PublicURL})
+		Connections: conns, Configs: configService, Environments: ids.Team, Deliveries: deliveryStore.Control(),
+		Directory: directory, Emitters: []subscriptions.Emitter{own}, PublicURL: p.cfg.PublicURL})
 	deliveryService := deliveries.New(deliveries.Config{Store: deliveryStore, Subscriptions: subs, Client: p.client,
 		Clock: p.clock, Logger: p.log, Batches: batches, IsUncertain: p.clock.IsUncertain,
 		Options: deliveries.Options{Concurrency: p.cfg.DeliveryConcurrency,
@@ -211,6 +216,7 @@ func (p *parts) build() (*process, error) {
 		audithttp.Module(auditStore, ids.Team, ids.Principals),
 		p.providers.Module(conns, conns.ProvidersChanged, directory.TypesChanged),
 		vault.Module(),
+		configshttp.Module(configService, p.cfg.PublicURL),
 		connectionshttp.Module(conns, p.cfg.PublicURL),
 		subscriptionshttp.Module(subs),
 		teamhttp.Module(ids.Team),

@@ -173,6 +173,6 @@ func TestCachesFollowOtherNodes(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	require.Equal(t, []string{"breakers", "connections", "credentials", "expunged payloads", "settings of environments", "subscriptions"},
-		names)
+	require.Equal(t, []string{"breakers", "connections", "credentials", "expunged payloads", "provider configurations",
+		"settings of environments", "subscriptions"}, names)
 }

@@ -98,7 +98,7 @@ func TestForeignRowsInLists(t *testing.T) {
 				}
 				lists++
 				for who, c := range strangers {
-					if len(s.path) > 0 && strings.Contains(who, "team") {
+					if len(s.path) > 0 && strings.Contains(who, "team") || s.op.Route == "" && strings.Contains(who, "key") {
 						continue
 					}
 					for _, query := range append(w.filters(s), "limit=250") {

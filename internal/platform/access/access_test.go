@@ -32,6 +32,8 @@ func TestSystemRoles(t *testing.T) {
 		access.APIKeysWrite:       building,
 		access.ConnectionsRead:    everybody,
 		access.ConnectionsWrite:   building,
+		access.ConfigsRead:        everybody,
+		access.ConfigsWrite:       building,
 		access.SubscriptionsRead:  everybody,
 		access.SubscriptionsWrite: building,
 		access.EventsRead:         everybody,
@@ -60,8 +62,8 @@ func TestSystemRoles(t *testing.T) {
 // The API lists the permissions of a role in an order that does not change: a client may compare lists.
 func TestOrderOfPermissions(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, []access.Permission{access.ConnectionsRead, access.SubscriptionsRead, access.EventsRead,
-		access.TeamRead, access.MembersRead, access.RolesRead, access.EnvironmentsRead, access.APIKeysRead, access.AuditRead,
+	require.Equal(t, []access.Permission{access.ConnectionsRead, access.ConfigsRead, access.SubscriptionsRead,
+		access.EventsRead, access.TeamRead, access.MembersRead, access.RolesRead, access.EnvironmentsRead, access.APIKeysRead, access.AuditRead,
 		access.AuditExport, access.SSORead}, access.Auditor.Permissions())
 	for _, r := range access.SystemRoles() {
 		if r == access.Auditor {

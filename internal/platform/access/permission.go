@@ -27,6 +27,8 @@ const (
 	APIKeysWrite       Permission = "api_keys:write"
 	ConnectionsRead    Permission = "connections:read"
 	ConnectionsWrite   Permission = "connections:write"
+	ConfigsRead        Permission = "provider_configs:read"
+	ConfigsWrite       Permission = "provider_configs:write"
 	SubscriptionsRead  Permission = "webhook_subscriptions:read"
 	SubscriptionsWrite Permission = "webhook_subscriptions:write"
 	EventsRead         Permission = "webhook_events:read"
@@ -107,6 +109,10 @@ var registry = sync.OnceValue(func() []PermissionInfo { //nolint:gochecknoglobal
 			Meaning: "See connections and the hints of their webhook secrets."},
 		{Permission: ConnectionsWrite, Level: LevelEnvironment, Roles: builders, Routes: []Route{RouteConnections},
 			Meaning: "Create, update and delete connections, their secrets and webhook enrolments."},
+		{Permission: ConfigsRead, Level: LevelEnvironment, Roles: everyone,
+			Meaning: "See provider configurations, without their secrets."},
+		{Permission: ConfigsWrite, Level: LevelEnvironment, Roles: builders,
+			Meaning: "Create, update and delete provider configurations, with their OAuth clients and base URLs."},
 		{Permission: SubscriptionsRead, Level: LevelEnvironment, Roles: everyone, Routes: []Route{RouteWebhooks},
 			Meaning: "See webhook subscriptions and their statistics. The query of a forward URL is masked without " +
 				"webhook_subscriptions:write."},

@@ -68,6 +68,9 @@ const (
 	CodeSSONotMember         Code = "sso_not_member"
 	CodeSSOAccountExists     Code = "sso_account_exists"
 	CodeSSOProvidersLimit    Code = "sso_providers_limit"
+	CodeProviderConfigExists Code = "provider_config_exists"
+	CodeProviderConfigInUse  Code = "provider_config_in_use"
+	CodeProviderConfigsLimit Code = "provider_configs_limit"
 
 	CodeIdempotencyMismatch       Code = "idempotency_mismatch"
 	CodeIdempotencyInProgress     Code = "idempotency_in_progress"
@@ -184,6 +187,10 @@ func Codes() []Info {
 			"A user with this e-mail address exists, and is not linked to the person at the identity provider."},
 		{CodeSSOProvidersLimit, http.StatusConflict,
 			"The team has reached its limit of identity providers; delete one first."},
+		{CodeProviderConfigExists, http.StatusConflict, "The environment already has a provider configuration with this key."},
+		{CodeProviderConfigInUse, http.StatusConflict, "Connections belong to the provider configuration; delete them first."},
+		{CodeProviderConfigsLimit, http.StatusConflict,
+			"The environment has reached its limit of provider configurations; delete one first."},
 		{CodeTOTPActive, http.StatusConflict, "The user already has an authenticator app; remove it first."},
 		{CodeIdempotencyMismatch, http.StatusUnprocessableEntity,
 			"The `Idempotency-Key` was already used with another body or query."},

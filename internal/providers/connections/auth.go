@@ -13,6 +13,7 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/configs"
 	"sallyport/internal/providers/credentials"
 	"sallyport/internal/providers/outbound"
 	"sallyport/internal/providers/probes"
@@ -45,8 +46,23 @@ type authenticator struct {
 	providers Providers
 	vault     *credentials.Vault
 	prober    *probes.Prober
+	configs   *configs.Service
 	allowHTTP bool
 	clock     clock.Clock
+}
+
+// target returns where requests of a connection go.
+func (a *authenticator) target(ctx context.Context, c *Connection, mode string, config outbound.Config) (outbound.Target,
+	error) {
+	own, known, err := a.configs.Resolve(ctx, c.Environment, c.ProviderConfigKey)
+	if err != nil {
+		return outbound.Target{}, err
+	}
+	t := outbound.Target{Mode: mode, Config: config, AllowHTTP: a.allowHTTP}
+	if known {
+		t.BaseURL = own.BaseURL
+	}
+	return t, nil
 }
 
 // authChange is a checked change of how a connection authenticates. It is made outside of any transaction, because
@@ -101,10 +117,12 @@ func (a *authenticator) prepare(ctx context.Context, v *apperr.Violations, provi
 	next.mode = mode.Name
 	config, problems := engine.ResolveConfig(mode.Name, given)
 	addProblems(v, problems)
-	target := outbound.Target{Mode: mode.Name, Config: config, AllowHTTP: a.allowHTTP}
+	target, err := a.target(ctx, current, mode.Name, config)
+	if err != nil {
+		return nil, err
+	}
 	next.config = public(engine, config)
 	if v.Err() == nil {
-		var err error
 		if next.hosts, err = engine.Hosts(target); err != nil {
 			addError(v, err)
 		}

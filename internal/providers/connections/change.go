@@ -54,8 +54,8 @@ func (OnConflict) Schema(oas.Registry) *oas.Schema { return oas.Enum(conflictCho
 
 // NewConnection describes a connection to create.
 type NewConnection struct {
-	// Provider and ProviderConfigKey name the same thing while each provider has one configuration. One of them is
-	// enough; if both are set, they must be equal.
+	// Provider and ProviderConfigKey are two names of the key of the provider configuration. One of them is enough; if
+	// both are set, they must be equal.
 	Provider          *string
 	ProviderConfigKey *string
 	// ConnectionID is the caller's choice; nil has one generated.

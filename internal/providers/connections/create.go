@@ -20,8 +20,13 @@ func (s *Service) Create(ctx context.Context, actor access.Principal,
 	var v apperr.Violations
 	fresh := blankConnection()
 	fresh.Environment, fresh.CreatedAt, fresh.UpdatedAt = actor.Environment, now, now
-	key, provider := s.checkIdentity(&v, &in)
-	fresh.Provider, fresh.ProviderConfigKey = key, key
+	key, provider, err := s.checkIdentity(ctx, &v, actor.Environment, &in)
+	if err != nil {
+		return Connection{}, false, err
+	}
+	if fresh.ProviderConfigKey = key; provider != nil {
+		fresh.Provider = provider.Definition.Slug
+	}
 	fresh.ConnectionID = id.NewRandom("")
 	if in.ConnectionID != nil {
 		fresh.ConnectionID = *in.ConnectionID
@@ -94,6 +99,13 @@ func (s *Service) Create(ctx context.Context, actor access.Principal,
 			}
 			// Another request created it between the two statements: now it can be changed.
 		}
+		held, err := s.configs.Hold(ctx, tx, actor.Environment, key, fresh.Provider)
+		switch {
+		case err != nil:
+			return err
+		case !held: // deleted since it was looked up
+			return apperr.Invalid(apperr.Detail{Location: keyField(&in), Rule: "exists", Message: noSuchConfig})
+		}
 		if err := s.environments.RequireLive(ctx, tx, actor.Environment); err != nil {
 			return err
 		}
@@ -109,6 +121,14 @@ func (s *Service) Create(ctx context.Context, actor access.Principal,
 		return Connection{}, false, err
 	}
 	return c, created, nil
+}
+
+// keyField is the field that names the provider configuration.
+func keyField(in *NewConnection) string {
+	if in.Provider == nil {
+		return "provider_config_key"
+	}
+	return "provider"
 }
 
 // requireGrant returns grant_denied for a connection that an API key could not use. A key that may use only some

@@ -60,7 +60,7 @@ func (w *world) newFolder(t *testing.T, text string) *folder {
 			Clock: w.clock}), AllowHTTP: true,
 
 		DB: w.store.DB, Clock: w.clock, Box: w.box, Providers: f.live, Environments: environments{},
-		Logger: slog.New(slog.DiscardHandler), OnChange: w.hooks,
+		Configs: w.newConfigs(f.live), Logger: slog.New(slog.DiscardHandler), OnChange: w.hooks,
 	})
 	require.NoError(t, err)
 	return f

@@ -10,7 +10,6 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
-	"sallyport/internal/platform/suggest"
 	"sallyport/internal/providers/registry"
 	"sallyport/internal/providers/verification"
 )
@@ -178,25 +177,6 @@ func (*Service) Exists(ctx context.Context, q db.Querier, env id.Environment, pr
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// ConfigKeyExists reports whether the environment has a provider configuration of that key. Every environment has one
-// for each loaded provider. If there is none, the suggestion asks for the one that the key probably means: ". Did you
-// mean github?"; it is empty if none is near.
-func (s *Service) ConfigKeyExists(_ id.Environment, key string) (exists bool, suggestion string) {
-	if _, ok := s.providers.Get(key); ok {
-		return true, ""
-	}
-	return false, suggestProvider(s.providers, key)
-}
-
-// suggestProvider asks for the provider that a slug that does not exist probably means.
-func suggestProvider(providers Providers, slug string) string {
-	var slugs []string
-	for _, p := range providers.List() {
-		slugs = append(slugs, p.Definition.Slug)
-	}
-	return suggest.Question(slug, slugs)
 }
 
 func notFound() error { return apperr.NotFound("connection") }

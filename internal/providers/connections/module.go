@@ -35,6 +35,16 @@ func (s *Service) Module() module.Module {
 	}
 }
 
+// CountOfConfig returns how many connections of an environment belong to a provider configuration.
+func CountOfConfig(ctx context.Context, q db.Querier, env id.Environment, key string) (n int, err error) {
+	err = q.QueryRowContext(ctx, `SELECT count(*) FROM connections WHERE environment_id = $1
+		AND provider_config_key = $2`, string(env), key).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count the connections of a provider configuration: %w", err)
+	}
+	return n, nil
+}
+
 // holdsConnections reports whether an environment has any connection.
 func holdsConnections(ctx context.Context, q db.Querier, env id.Environment) (held bool, err error) {
 	err = q.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM connections WHERE environment_id = $1)", string(env)).

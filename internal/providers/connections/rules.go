@@ -1,6 +1,7 @@
 package connections
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,48 +20,42 @@ import (
 
 const maxNameBytes = 255
 
-// ValidProviderConfigKey reports whether s has the form of a provider configuration's key.
-func ValidProviderConfigKey(s string) bool {
-	return len(s) <= 63 && isAlphanumeric(s, 0) && !strings.ContainsFunc(s, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-'
-	})
-}
-
 // validName reports whether s can be a connection's id or alias. A text that looks like a UUID or a path token cannot:
 // it could be taken for the other names of a connection.
 func validName(s string) bool { return hasNameForm(s) && !isReservedName(s) }
 
 func hasNameForm(s string) bool {
-	return len(s) <= maxNameBytes && isAlphanumeric(s, 0) && !strings.ContainsFunc(s, func(r rune) bool {
+	return len(s) <= maxNameBytes && s != "" && isAlphanumeric(s[0]) && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._:@-", r)
 	})
 }
 
-func isAlphanumeric(s string, i int) bool {
-	return i < len(s) && (s[i] >= 'a' && s[i] <= 'z' || s[i] >= 'A' && s[i] <= 'Z' || s[i] >= '0' && s[i] <= '9')
+func isAlphanumeric(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
 func isReservedName(s string) bool {
 	return id.LooksLikeUUID(s) || strings.HasPrefix(s, id.PrefixPathToken)
 }
 
-// isReservedKey reports whether a provider configuration of that key would hide a route.
-func isReservedKey(s string) bool {
-	return slices.Contains([]string{"executions", "execute", "execute-async", "await-webhook", "imports"}, s)
-}
-
 // checkIdentity returns the provider configuration's key and its provider; the provider is nil when one of them is
 // invalid.
-func (s *Service) checkIdentity(v *apperr.Violations, in *NewConnection) (key string, p *registry.Provider) {
+func (s *Service) checkIdentity(ctx context.Context, v *apperr.Violations, env id.Environment,
+	in *NewConnection) (key string, p *registry.Provider, err error) {
 	switch given, same := in.Provider, in.ProviderConfigKey; {
 	case given == nil && same == nil:
 		v.Add("provider", "required", "the field is required")
 	case given != nil && same != nil && *given != *same:
 		v.Add("provider_config_key", "equal", "give provider or provider_config_key, or both with the same value")
 	case given != nil:
-		key, p = *given, checkProvider(v, "provider", *given, s.providers)
+		key = *given
+		p, err = s.checkProvider(ctx, v, "provider", env, key)
 	default:
-		key, p = *same, checkProvider(v, "provider_config_key", *same, s.providers)
+		key = *same
+		p, err = s.checkProvider(ctx, v, "provider_config_key", env, key)
+	}
+	if err != nil {
+		return "", nil, err
 	}
 	if in.ConnectionID != nil {
 		checkName(v, "connection_id", *in.ConnectionID)
@@ -70,21 +65,34 @@ func (s *Service) checkIdentity(v *apperr.Violations, in *NewConnection) (key st
 	default:
 		v.Add("on_conflict", "enum", "must be error or update")
 	}
-	return key, p
+	return key, p, nil
 }
 
-func checkProvider(v *apperr.Violations, location, key string, providers Providers) *registry.Provider {
-	p, ok := providers.Get(key)
-	switch {
-	case isReservedKey(key):
-		v.Add(location, "reserved", "the name is reserved")
-	case !ok:
-		v.Add(location, "exists", "there is no such provider"+suggestProvider(providers, key))
-	default:
-		return p
+// checkProvider returns the provider of a provider configuration; nil if the key is none that a connection can have.
+func (s *Service) checkProvider(ctx context.Context, v *apperr.Violations, location string, env id.Environment,
+	key string) (*registry.Provider, error) {
+	config, ok, err := s.configs.Resolve(ctx, env, key)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	var p *registry.Provider
+	if ok {
+		p, ok = s.providers.Get(config.Provider)
+	}
+	switch {
+	case registry.Reserved(key):
+		v.Add(location, "reserved", "the name is reserved")
+	case config != nil && !ok:
+		v.Add(location, "definition", "the definition of the configuration's provider has been removed")
+	case !ok:
+		v.Add(location, "exists", noSuchConfig+s.configs.Suggest(ctx, env, key))
+	default:
+		return p, nil
+	}
+	return nil, nil //nolint:nilnil // the violation says what is wrong
 }
+
+const noSuchConfig = "there is no such provider or provider configuration"
 
 func checkName(v *apperr.Violations, location, name string) {
 	switch {

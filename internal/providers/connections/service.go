@@ -19,6 +19,7 @@ import (
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/configs"
 	"sallyport/internal/providers/credentials"
 	"sallyport/internal/providers/probes"
 	"sallyport/internal/providers/verification"
@@ -38,6 +39,8 @@ type Config struct {
 	Box          *secretbox.Box
 	Providers    Providers
 	Environments Environments
+	// Configs knows the provider configurations. Without them no connection can be created.
+	Configs *configs.Service
 	// Keyring holds the keys that providers publish; nil refuses webhooks that need them.
 	Keyring *verification.Keyring
 	Logger  *slog.Logger
@@ -65,6 +68,7 @@ type Service struct {
 	clock        clock.Clock
 	providers    Providers
 	environments Environments
+	configs      *configs.Service
 	secrets      secretStore
 	enrolments   enrolmentStore
 	auth         authenticator
@@ -92,8 +96,9 @@ func New(cfg Config) (*Service, error) {
 	secrets := secretStore{cfg.Box}
 	s := &Service{
 		db: cfg.DB, clock: cfg.Clock, providers: cfg.Providers, environments: cfg.Environments, secrets: secrets,
+		configs:    cfg.Configs,
 		enrolments: enrolmentStore{cfg.Box}, auth: authenticator{providers: cfg.Providers, vault: cfg.Vault,
-			prober: cfg.Prober, allowHTTP: cfg.AllowHTTP, clock: cfg.Clock},
+			prober: cfg.Prober, configs: cfg.Configs, allowHTTP: cfg.AllowHTTP, clock: cfg.Clock},
 		inbound: cache.Cache[string, variants]{Max: maxCached}, seen: -1,
 		loader: loader{read: cfg.DB.Reserved(), paths: cfg.DB.Read(), providers: cfg.Providers, secrets: secrets,
 			keyring: cfg.Keyring, log: cfg.Logger, refusing: refusing},
@@ -119,7 +124,7 @@ func (s *Service) Get(ctx context.Context, v access.View, providerConfigKey, con
 // page is the UUID, so newest first is the order of creation.
 func (s *Service) List(ctx context.Context, v access.View, f Filter, p page.Request) ([]Connection, error) {
 	keys := slices.DeleteFunc(slices.Clone(f.ProviderConfigKeys), func(key string) bool {
-		return !ValidProviderConfigKey(key)
+		return !configs.ValidKey(key)
 	})
 	if len(keys) == 0 && len(f.ProviderConfigKeys) > 0 || f.Prefix != "" && !hasNameForm(f.Prefix) {
 		return []Connection{}, nil
@@ -325,7 +330,7 @@ func (s *Service) now() time.Time { return clock.FromMillis(clock.Millis(s.clock
 
 // possible reports whether a connection can have these names, so that others cost no query.
 func possible(key, connectionID string) bool {
-	return ValidProviderConfigKey(key) && validName(connectionID)
+	return configs.ValidKey(key) && validName(connectionID)
 }
 
 // ExistsUnderAnyKey reports whether the environment has a connection of that id under any provider configuration. It

@@ -23,6 +23,7 @@ import (
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/providers/configs"
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/providers/credentials"
 	"sallyport/internal/providers/probes"
@@ -95,10 +96,16 @@ func (w *world) newService(t *testing.T) *connections.Service {
 			Clock: w.clock}), AllowHTTP: true,
 
 		DB: w.store.DB, Clock: w.clock, Box: w.box, Providers: w.reg, Environments: environments{},
-		Logger: slog.New(slog.DiscardHandler),
+		Configs: w.newConfigs(w.reg), Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
 	return svc
+}
+
+// newConfigs returns provider configurations as another process on the same database would have them.
+func (w *world) newConfigs(providers configs.Providers) *configs.Service {
+	return configs.New(configs.Options{DB: w.store.DB, Clock: w.clock, Box: w.box, Providers: providers,
+		Environments: environments{}, Connections: connections.CountOfConfig})
 }
 
 func github(connectionID string) connections.NewConnection {

@@ -138,7 +138,10 @@ func (a *authenticator) open(ctx context.Context, c *Connection) (*outbound.Engi
 		}
 	}
 	config, problems := engine.ResolveConfig(c.AuthMode, given)
-	target := outbound.Target{Mode: c.AuthMode, Config: config, AllowHTTP: a.allowHTTP}
+	target, err := a.target(ctx, c, c.AuthMode, config)
+	if err != nil {
+		return nil, none, err
+	}
 	if len(problems) == 0 {
 		hosts, err := engine.Hosts(target)
 		switch {

@@ -57,8 +57,8 @@ type Known struct {
 
 // Provider is what is known of one provider's types. It is shared and immutable.
 type Provider struct {
-	// Key is that of the provider's configurations.
-	Key string
+	// Slug is that of the provider's definition.
+	Slug string
 	// Name is the provider's own spelling of its name.
 	Name  string
 	Rules Rules
@@ -66,7 +66,7 @@ type Provider struct {
 	Known []Known
 }
 
-// Source returns what is known now, in the order of the keys. Implementations read only memory.
+// Source returns what is known now, in the order of the slugs. Implementations read only memory.
 type Source interface {
 	EventTypes() []*Provider
 }
@@ -79,19 +79,19 @@ func All(s Source) []*Provider {
 	return s.EventTypes()
 }
 
-// Of returns what is known of the types of a provider configuration; nil for one that the source does not know.
-func Of(s Source, key string) *Provider {
+// Of returns what is known of the types of a provider; nil for one that the source does not know.
+func Of(s Source, slug string) *Provider {
 	for _, p := range All(s) {
-		if p.Key == key {
+		if p.Slug == slug {
 			return p
 		}
 	}
 	return nil
 }
 
-// RulesOf returns the rules of a provider configuration. Unknown ones change nothing.
-func RulesOf(s Source, key string) Rules {
-	if p := Of(s, key); p != nil {
+// RulesOf returns the rules of a provider. Those of an unknown one change nothing.
+func RulesOf(s Source, slug string) Rules {
+	if p := Of(s, slug); p != nil {
 		return p.Rules
 	}
 	return Rules{}
@@ -99,8 +99,9 @@ func RulesOf(s Source, key string) Rules {
 
 // Form is a type or pattern as it is compared with the types of stored events.
 type Form struct {
-	// Key is the only provider configuration to whose events the form applies; empty for all.
-	Key string
+	// Provider is the slug of the only provider to whose events the form applies; empty for all. An event that was
+	// published about a connection counts as one of the connection's provider.
+	Provider string
 	// Text is the form.
 	Text string
 }
@@ -116,7 +117,7 @@ func Forms(s Source, text string) []Form {
 	}
 	for _, p := range All(s) {
 		if normal := p.Rules.Normal(text); normal != text && normal != "" && fits(normal) {
-			forms = append(forms, Form{Key: p.Key, Text: normal})
+			forms = append(forms, Form{Provider: p.Slug, Text: normal})
 		}
 	}
 	return forms

@@ -33,9 +33,9 @@ func TestNormal(t *testing.T) {
 // The forms of a text are itself and what providers write in another way, as far as they can be patterns.
 func TestForms(t *testing.T) {
 	t.Parallel()
-	known := providers{{Key: "bitbucket", Rules: eventtypes.NewRules(":", nil)}, {Key: "github"},
-		{Key: "shopify", Rules: eventtypes.NewRules("/", nil)}}
-	form := func(key, text string) eventtypes.Form { return eventtypes.Form{Key: key, Text: text} }
+	known := providers{{Slug: "bitbucket", Rules: eventtypes.NewRules(":", nil)}, {Slug: "github"},
+		{Slug: "shopify", Rules: eventtypes.NewRules("/", nil)}}
+	form := func(key, text string) eventtypes.Form { return eventtypes.Form{Provider: key, Text: text} }
 	for text, want := range map[string][]eventtypes.Form{
 		"a.b": {form("", "a.b")}, "a/b": {form("", "a/b"), form("shopify", "a.b")},
 		"a/*": {form("shopify", "a.*")}, "a:*/b": nil, "a:*": {form("bitbucket", "a.*")}, "a*": nil,
@@ -66,7 +66,7 @@ func TestNormalIsStable(t *testing.T) {
 		} else {
 			require.Equal(rt, text, normal)
 		}
-		forms := eventtypes.Forms(providers{{Key: "a", Rules: rules}}, text)
+		forms := eventtypes.Forms(providers{{Slug: "a", Rules: rules}}, text)
 		if eventtypes.FitsNowhere(text) {
 			require.Empty(rt, forms)
 		}

@@ -89,7 +89,7 @@ func newRegistry(list []*Provider) *Registry {
 	slices.SortFunc(r.sorted, func(a, b *Provider) int { return strings.Compare(a.Definition.Slug, b.Definition.Slug) })
 	for _, p := range r.sorted {
 		if p.Webhooks != nil {
-			r.types = append(r.types, &eventtypes.Provider{Key: p.Definition.Slug, Name: p.Definition.DisplayName,
+			r.types = append(r.types, &eventtypes.Provider{Slug: p.Definition.Slug, Name: p.Definition.DisplayName,
 				Rules: p.Webhooks.TypeRules(), Known: p.Webhooks.KnownTypes()})
 		}
 	}

@@ -130,7 +130,10 @@ func (r *BulkReplay) matchEvents(ctx context.Context) error {
 	var asked []events.Event
 	for i := range r.Events {
 		e := &r.Events[i]
-		rules := r.s.subs.TypeRules(e.ProviderConfigKey)
+		rules, err := r.s.subs.TypeRules(ctx, e.Environment, OriginOf(e))
+		if err != nil {
+			return err
+		}
 		if eventSkip(e) != "" || sub.Explain(rules, e.ProviderConfigKey, e.ConnectionID, e.AllTypes()...).Failed != "" {
 			continue
 		}

@@ -15,13 +15,18 @@ const (
 	OnControl subscriptions.Condition = "control"
 )
 
+// OriginOf returns where an event comes from.
+func OriginOf(e *events.Event) subscriptions.Origin {
+	return subscriptions.Origin{Provider: e.Provider, ProviderConfigKey: e.ProviderConfigKey, ConnectionID: e.ConnectionID}
+}
+
 // Explain reports whether the subscription, as it is now, matches the event, and why. evaluate returns the result of
-// its filter on the event, and rules are those of the event's provider configuration.
+// its filter on the event, and rules are those of the event's origin.
 func Explain(e *events.Event, rules eventtypes.Rules, evaluate func(filter string) filters.Result,
 	sub *subscriptions.Subscription) subscriptions.Explanation {
 	var found subscriptions.Explanation
 	if e.Own() {
-		found = sub.ExplainOwn(rules, e.ProviderConfigKey, e.ConnectionID, e.Type)
+		found = sub.ExplainOwn(e.ProviderConfigKey, e.ConnectionID, e.Type)
 	} else {
 		found = sub.Explain(rules, e.ProviderConfigKey, e.ConnectionID, e.AllTypes()...)
 	}

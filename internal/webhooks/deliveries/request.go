@@ -66,7 +66,7 @@ func typeFor(t *subscriptions.Target, e *events.Event) string {
 	if !isMixed(e) {
 		return e.Type
 	}
-	return t.TypeOf(e.ProviderConfigKey, e.Types)
+	return t.TypeOf(e.Provider, e.Types)
 }
 
 const envelopeContentType = "application/json"

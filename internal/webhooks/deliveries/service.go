@@ -55,8 +55,8 @@ type Subscriptions interface {
 	Warnings(ctx context.Context, sub *subscriptions.Subscription) []subscriptions.Warning
 	// TestedTypes returns the types that events can have which a person describes by the type written.
 	TestedTypes(ctx context.Context, sub *subscriptions.Subscription, written string) []subscriptions.TestedType
-	// TypeRules returns the rules of a provider configuration for the types of its events.
-	TypeRules(providerConfigKey string) eventtypes.Rules
+	// TypeRules returns the rules for the types of events of that origin.
+	TypeRules(ctx context.Context, env id.Environment, o subscriptions.Origin) (eventtypes.Rules, error)
 }
 
 // Service sends deliveries and changes them on request.

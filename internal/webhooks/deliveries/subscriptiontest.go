@@ -108,7 +108,10 @@ func (s *Service) Test(ctx context.Context, v access.View, subscriptionID string
 	if err != nil {
 		return TestResult{}, err
 	}
-	found, warnings := s.matchTest(ctx, &sub, &e, &p)
+	found, warnings, err := s.matchTest(ctx, &sub, &e, &p)
+	if err != nil {
+		return TestResult{}, err
+	}
 	if in.EventType == "" {
 		warnings = nil // no one has named the type
 	}
@@ -146,22 +149,26 @@ func (s *Service) Test(ctx context.Context, v access.View, subscriptionID string
 // matchTest explains whether the subscription matches the event. A synthetic one gets the first of its possible types
 // that matches, as a provider's event would have it.
 func (s *Service) matchTest(ctx context.Context, sub *subscriptions.Subscription, e *events.Event,
-	p *events.Payload) (subscriptions.Explanation, []subscriptions.Warning) {
+	p *events.Payload) (subscriptions.Explanation, []subscriptions.Warning, error) {
 	explain := func(rules eventtypes.Rules) subscriptions.Explanation {
 		return Explain(e, rules, filters.NewEvent(e, p).Evaluate, sub)
 	}
 	if e.ProviderConfigKey != "" {
-		return explain(s.subs.TypeRules(e.ProviderConfigKey)), nil
+		rules, err := s.subs.TypeRules(ctx, sub.Environment, OriginOf(e))
+		if err != nil {
+			return subscriptions.Explanation{}, nil, err
+		}
+		return explain(rules), nil, nil
 	}
 	types := s.subs.TestedTypes(ctx, sub, e.Type)
 	for _, t := range types {
 		e.Type = t.Type
 		if found := explain(t.Rules); found.Failed != subscriptions.OnEventTypes {
-			return found, t.Warnings
+			return found, t.Warnings, nil
 		}
 	}
 	e.Type = types[0].Type
-	return explain(types[0].Rules), types[0].Warnings
+	return explain(types[0].Rules), types[0].Warnings, nil
 }
 
 func (s *Service) sendTest(ctx context.Context, target *subscriptions.Target, h http.Header, content []byte,

@@ -17,6 +17,10 @@ func (s *Store) BoundSearch(window int) { s.window, s.searchTime = window, -time
 // ListQueries returns the texts and arguments of the queries with which a list looks at its first events.
 func (s *Store) ListQueries(ctx context.Context, v access.View, f Filter, p page.Request) ([]string, [][]any, error) {
 	l := &listing{store: s, view: v, filter: f, place: p.After, order: p}
+	var err error
+	if l.forms, err = s.Forms(ctx, v.Environment, f.Types); err != nil {
+		return nil, nil, err
+	}
 	routes, err := l.routes(ctx, s.db.Read())
 	if err != nil {
 		return nil, nil, err

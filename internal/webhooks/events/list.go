@@ -43,7 +43,9 @@ func (s *Store) List(ctx context.Context, v access.View, f Filter, p page.Reques
 	limited, cancel := context.WithTimeout(ctx, s.readTimeout)
 	defer cancel()
 	l := &listing{store: s, view: v, filter: f, place: p.After, order: p, end: s.clock.Now().Add(s.searchTime)}
-	list, err = l.run(limited)
+	if l.forms, err = s.Forms(limited, v.Environment, f.Types); err == nil {
+		list, err = l.run(limited)
+	}
 	switch {
 	case err == nil:
 		return list, l.place, nil
@@ -62,7 +64,9 @@ type listing struct {
 	store  *Store
 	view   access.View
 	filter Filter
-	order  page.Request
+	// forms are those of the filter's types.
+	forms []Form
+	order page.Request
 	// place is the uuid up to which all events were looked at; empty at the end of the list.
 	place string
 	// looked is set when a window has been looked at.
@@ -188,7 +192,7 @@ func (l *listing) rows(ctx context.Context, q db.Querier, r route, last string, 
 
 func (l *listing) rowsQuery(r route, last string, limit int) (query string, args []any) {
 	w := shown(l.view)
-	l.store.addFilter(w, l.view, l.filter)
+	l.store.addFilter(w, l.view, l.filter, l.forms)
 	names := columns(new(row)).Names()
 	tail := fmt.Sprintf(" ORDER BY e.event_uuid %s LIMIT %d", l.order.Direction(), limit)
 	if r.isWhole() {

@@ -215,8 +215,8 @@ type Filter struct {
 	DeliveryCriteria
 }
 
-// addFilter adds the conditions of the filter.
-func (s *Store) addFilter(w *db.Where, v access.View, f Filter) {
+// addFilter adds the conditions of the filter. forms are those of its types.
+func (s *Store) addFilter(w *db.Where, v access.View, f Filter, forms []Form) {
 	db.AnyOf(w, "e.status", f.Statuses)
 	if len(f.Statuses) > 0 && onlyFailures(f.Statuses) {
 		w.And("e.failed_ms IS NOT NULL") // names the partial index
@@ -225,7 +225,7 @@ func (s *Store) addFilter(w *db.Where, v access.View, f Filter) {
 	db.AnyOf(w, "e.provider_config_key", f.ProviderConfigKeys)
 	db.AnyOf(w, "e.connection_id", f.ConnectionIDs)
 	db.AnyOf(w, "e.idempotency_key", f.IdempotencyKeys)
-	s.anyType(w, f.Types)
+	s.anyType(w, f.Types, forms)
 	search(w, f.Search)
 	if f.Duplicate != nil {
 		w.And("e.duplicate_of IS " + map[bool]string{true: "NOT NULL", false: "NULL"}[*f.Duplicate])

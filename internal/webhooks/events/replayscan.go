@@ -43,13 +43,17 @@ type Found struct {
 // Next returns up to limit events of the view that the scan selects, after the given place. It takes its turn among the
 // lists of the environment.
 func (s *Store) Next(ctx context.Context, v access.View, scan Scan, place string, limit int) (Found, error) {
+	forms, err := s.Forms(ctx, v.Environment, scan.Types)
+	if err != nil {
+		return Found{}, fmt.Errorf("scan events: %w", err)
+	}
 	return db.Listed(ctx, s.db, string(v.Environment), func(ctx context.Context, q db.Querier) (Found, error) {
-		return s.next(ctx, q, v, scan, place, limit)
+		return s.next(ctx, q, v, scan, forms, place, limit)
 	})
 }
 
-func (s *Store) next(ctx context.Context, q db.Querier, v access.View, scan Scan, place string,
-	limit int) (Found, error) {
+func (s *Store) next(ctx context.Context, q db.Querier, v access.View, scan Scan, forms []Form,
+	place string, limit int) (Found, error) {
 	order := page.Request{Ascending: !scan.Descending}
 	// These conditions, which indexes serve, limit the window: a window of failed events can span any number of others.
 	w := new(db.Where).And("e.environment_id = ?", string(v.Environment))
@@ -79,7 +83,7 @@ func (s *Store) next(ctx context.Context, q db.Querier, v access.View, scan Scan
 		w.And("e.event_uuid"+within, last)
 	}
 	bounded(w, v.Connections)
-	s.addFilter(w, v, scan.Filter)
+	s.addFilter(w, v, scan.Filter, forms)
 	if scan.Failing {
 		w.And("(e.n_dead > 0 OR e.n_retry_wait > 0)")
 	}

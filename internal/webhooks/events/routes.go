@@ -9,7 +9,6 @@ import (
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/db"
-	"sallyport/internal/providers/eventtypes"
 )
 
 // route leads through a list: every event that matches the filter meets the condition of one of its ways. Without ways
@@ -138,10 +137,8 @@ func (l *listing) byType(ctx context.Context, q db.Querier) (r route, ok bool, e
 	}
 	types := map[string]bool{}
 	var patterns []string
-	for _, t := range l.filter.Types {
-		for _, form := range eventtypes.Forms(l.store.types, t) {
-			patterns = append(patterns, form.Text)
-		}
+	for _, form := range l.forms {
+		patterns = append(patterns, form.Text)
 	}
 	for _, pattern := range patterns {
 		prefix, _, isPattern := strings.Cut(pattern, wildcard)

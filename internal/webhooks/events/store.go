@@ -1,6 +1,7 @@
 package events
 
 import (
+	"context"
 	"time"
 
 	"sallyport/internal/platform/access"
@@ -18,6 +19,7 @@ type Store struct {
 	retention  Retention
 	clock      clock.Clock
 	types      eventtypes.Source
+	configs    Configs
 	// readTimeout and searchTime limit a list, and window is how many events its first query looks at. They are fields for
 	// the tests.
 	readTimeout, searchTime, windowLimit time.Duration
@@ -52,11 +54,19 @@ type Config struct {
 	Clock clock.Clock
 	// Types says how providers write their types; nil if none does so in a way of its own.
 	Types eventtypes.Source
+	// Configs knows the provider configurations; nil if the only one of each provider is its slug.
+	Configs Configs
+}
+
+// Configs knows the provider configurations of environments, from memory.
+type Configs interface {
+	// KeysOf returns the keys of the provider's configurations in an environment.
+	KeysOf(ctx context.Context, env id.Environment, slug string) ([]string, error)
 }
 
 // New returns a Store.
 func New(c Config) *Store {
-	s := &Store{db: c.DB, deliveries: c.Deliveries, retention: c.Retention, clock: c.Clock, types: c.Types,
+	s := &Store{db: c.DB, deliveries: c.Deliveries, retention: c.Retention, clock: c.Clock, types: c.Types, configs: c.Configs,
 		readTimeout: readTimeout, searchTime: searchTime, windowLimit: windowLimit, window: firstWindow}
 	if s.retention == nil {
 		s.retention = unlimited{}

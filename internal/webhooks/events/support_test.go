@@ -71,7 +71,8 @@ const (
 // newStore returns a store at a time when nothing has expired.
 func newStore(d *db.DB) *events.Store {
 	s := events.New(events.Config{DB: d, Deliveries: ofUUID{},
-		Retention: lifetimes{Payload: payloadLife, Event: eventLife}, Clock: clock.NewManual(at(10)), Types: writers{}})
+		Retention: lifetimes{Payload: payloadLife, Event: eventLife}, Clock: clock.NewManual(at(10)), Types: writers{},
+		Configs: writers{}})
 	return s
 }
 
@@ -87,7 +88,7 @@ func fresh(e events.Event) events.Event {
 // matchesType defines a list's filter by type: an event matches as it does for a subscription's pattern, which is
 // compared as it is, and by the rules of the event's provider.
 func matchesType(pattern string, e *events.Event) bool {
-	for _, form := range []string{pattern, eventtypes.RulesOf(writers{}, e.ProviderConfigKey).Normal(pattern)} {
+	for _, form := range []string{pattern, eventtypes.RulesOf(writers{}, writer(e)).Normal(pattern)} {
 		if !strings.Contains(form, "*") && e.Type == form {
 			return true
 		}
@@ -99,12 +100,36 @@ func matchesType(pattern string, e *events.Event) bool {
 	return false
 }
 
+// writer is the provider by whose rules the types of an event are written: its own, or that of the configuration for a
+// published event.
+func writer(e *events.Event) string {
+	switch {
+	case e.Provider != events.OwnProvider:
+		return e.Provider
+	case e.ProviderConfigKey == secondConfig:
+		return "shopify"
+	default:
+		return e.ProviderConfigKey
+	}
+}
+
+// secondConfig is the key of another configuration of shopify.
+const secondConfig = "shopify-eu"
+
+// KeysOf implements events.Configs.
+func (writers) KeysOf(_ context.Context, _ id.Environment, slug string) ([]string, error) {
+	if slug == "shopify" {
+		return []string{slug, secondConfig}, nil
+	}
+	return []string{slug}, nil
+}
+
 // writers are providers that write their types in ways of their own.
 type writers struct{}
 
 func (writers) EventTypes() []*eventtypes.Provider {
-	return []*eventtypes.Provider{{Key: "github", Rules: eventtypes.NewRules("_|", map[string]string{"a b": "b.a"})},
-		{Key: "shopify", Rules: eventtypes.NewRules("/", nil)}}
+	return []*eventtypes.Provider{{Slug: "github", Rules: eventtypes.NewRules("_|", map[string]string{"a b": "b.a"})},
+		{Slug: "shopify", Rules: eventtypes.NewRules("/", nil)}}
 }
 
 func at(ms int64) time.Time { return clock.FromMillis(started + ms) }

@@ -1,11 +1,13 @@
 package events
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"strings"
 
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
 	"sallyport/internal/providers/eventtypes"
 )
 
@@ -15,13 +17,9 @@ const wildcard = eventtypes.Wildcard
 // anyType restricts the list to events whose type, or the type of a batch's item, is given or matches a given pattern,
 // in one of its forms. internal/webhooks/subscriptions defines what a pattern means; a property test compares the SQL
 // with it.
-func (s *Store) anyType(w *db.Where, patterns []string) {
+func (s *Store) anyType(w *db.Where, patterns []string, forms []Form) {
 	if len(patterns) == 0 || slices.Contains(patterns, wildcard) {
 		return
-	}
-	forms := []eventtypes.Form{}
-	for _, p := range patterns {
-		forms = append(forms, eventtypes.Forms(s.types, p)...)
 	}
 	if len(forms) == 0 {
 		w.And("1 = 0")
@@ -36,13 +34,49 @@ func (s *Store) anyType(w *db.Where, patterns []string) {
 		fitsAny(w, engine, "t.value", forms) + "))")
 }
 
+// Form is a form of a type or pattern.
+type Form struct {
+	eventtypes.Form
+	// Keys are the configurations of the form's provider in an environment, if the form has one.
+	Keys []string
+}
+
+// Of reports whether the form applies to events like e: all events if it has no provider, and otherwise those of the
+// provider and those that were published about its connections.
+func (f *Form) Of(e *Event) bool {
+	return f.Provider == "" || f.Provider == e.Provider ||
+		e.Provider == OwnProvider && slices.Contains(f.Keys, e.ProviderConfigKey)
+}
+
+// Forms returns the forms of a filter's types and patterns, for the events of an environment.
+func (s *Store) Forms(ctx context.Context, env id.Environment, patterns []string) ([]Form, error) {
+	var forms []Form
+	for _, p := range patterns {
+		for _, f := range eventtypes.Forms(s.types, p) {
+			form := Form{Form: f}
+			if f.Provider != "" {
+				form.Keys = []string{f.Provider}
+				if s.configs != nil {
+					var err error
+					if form.Keys, err = s.configs.KeysOf(ctx, env, f.Provider); err != nil {
+						return nil, err
+					}
+				}
+			}
+			forms = append(forms, form)
+		}
+	}
+	return forms, nil
+}
+
 // fitsAny returns the condition that a column's type has or matches one of the forms.
-func fitsAny(w *db.Where, engine db.Engine, column string, forms []eventtypes.Form) string {
+func fitsAny(w *db.Where, engine db.Engine, column string, forms []Form) string {
 	either := make([]string, 0, len(forms))
 	for _, f := range forms {
 		condition := fits(w, engine, column, f.Text)
-		if f.Key != "" {
-			condition = "(e.provider_config_key = " + w.Arg(f.Key) + " AND " + condition + ")"
+		if f.Provider != "" {
+			condition = "((e.provider = " + w.Arg(f.Provider) + " OR e.provider = " + w.Arg(OwnProvider) +
+				" AND e.provider_config_key IN " + db.List(w, f.Keys) + ") AND " + condition + ")"
 		}
 		either = append(either, condition)
 	}

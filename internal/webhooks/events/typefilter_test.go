@@ -59,7 +59,10 @@ func TestTypesAgainstTheMatcher(t *testing.T) {
 			for i := range list {
 				list[i] = newEvent(env)
 				list[i].Type = types[i]
-				list[i].ProviderConfigKey = rapid.SampledFrom([]string{"github", "shopify", "other"}).Draw(rt, "key")
+				list[i].Provider = rapid.SampledFrom([]string{"github", "shopify", "other", events.OwnProvider}).Draw(rt,
+					"provider")
+				list[i].ProviderConfigKey = rapid.SampledFrom([]string{"github", "shopify", secondConfig, "other"}).Draw(rt,
+					"key")
 			}
 			run(ctx, rt, store.DB, events.Insert(list)...)
 			f := events.Filter{}

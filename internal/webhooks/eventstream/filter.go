@@ -22,37 +22,34 @@ type filter struct {
 	types []typeForm
 }
 
-// typeForm is a type, or a pattern if it has a wildcard, for the events of one provider configuration; of all if key is
-// empty.
+// typeForm is a form of a type, or of a pattern if it has a wildcard.
 type typeForm struct {
-	key, exact string
-	pattern    *subscriptions.Pattern
+	events.Form
+	pattern *subscriptions.Pattern
 }
 
 func (t *typeForm) fits(e *events.Event) bool {
-	return (t.key == "" || t.key == e.ProviderConfigKey) && slices.ContainsFunc(e.AllTypes(), func(kind string) bool {
+	return t.Of(e) && slices.ContainsFunc(e.AllTypes(), func(kind string) bool {
 		if t.pattern != nil {
 			return t.pattern.Matches(kind)
 		}
-		return t.exact == kind
+		return t.Text == kind
 	})
 }
 
-// compile prepares a filter. types says how providers write their types.
-func compile(types eventtypes.Source, v access.View, f events.Filter) filter {
+// compile prepares a filter. forms are those of its types.
+func compile(forms []events.Form, v access.View, f events.Filter) filter {
 	c := filter{Filter: f, bound: v.Connections}
-	for _, t := range f.Types {
-		for _, form := range eventtypes.Forms(types, t) {
-			one := typeForm{key: form.Key, exact: form.Text}
-			if strings.Contains(form.Text, eventtypes.Wildcard) {
-				p, err := subscriptions.ParsePattern(form.Text)
-				if err != nil {
-					continue // it has a character that no type has
-				}
-				one.pattern = &p
+	for _, form := range forms {
+		one := typeForm{Form: form}
+		if strings.Contains(form.Text, eventtypes.Wildcard) {
+			p, err := subscriptions.ParsePattern(form.Text)
+			if err != nil {
+				continue // it has a character that no type has
 			}
-			c.types = append(c.types, one)
+			one.pattern = &p
 		}
+		c.types = append(c.types, one)
 	}
 	return c
 }

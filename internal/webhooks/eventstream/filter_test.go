@@ -29,8 +29,8 @@ func drawTypes() []string {
 type writers struct{}
 
 func (writers) EventTypes() []*eventtypes.Provider {
-	return []*eventtypes.Provider{{Key: "GitHub", Rules: eventtypes.NewRules("_", map[string]string{"a/b": "ab.c"})},
-		{Key: "github", Rules: eventtypes.NewRules("/", nil)}}
+	return []*eventtypes.Provider{{Slug: "GitHub", Rules: eventtypes.NewRules("_", map[string]string{"a/b": "ab.c"})},
+		{Slug: "github", Rules: eventtypes.NewRules("/", nil)}}
 }
 
 // drawSubscriptions returns the subscriptions of an environment; the last has no deliveries.
@@ -38,7 +38,15 @@ func drawSubscriptions(env id.Environment) []string {
 	return []string{"sub_1" + string(env), "sub_2" + string(env), "sub_3" + string(env)}
 }
 
-func drawNames() []string { return []string{"github", "GitHub", "stripe", "a,b"} }
+func drawNames() []string { return []string{"github", "GitHub", "stripe", "a,b", events.OwnProvider} }
+
+// KeysOf implements events.Configs: github has two configurations.
+func (writers) KeysOf(_ context.Context, _ id.Environment, slug string) ([]string, error) {
+	if slug == "github" {
+		return []string{slug, "a,b"}, nil
+	}
+	return []string{slug}, nil
+}
 
 // storeDrawn stores a random event of the environment, with random deliveries. firsts are the events that have claimed
 // a key.
@@ -164,7 +172,9 @@ func TestFilterIsTheLists(t *testing.T) {
 			view := access.View{Environment: env, Connections: drawBound(rt)}
 			shown, _, err := w.events.List(ctx, view, filter, page.Request{Limit: page.MaxLimit})
 			require.NoError(rt, err)
-			compiled := compile(writers{}, view, filter)
+			forms, err := w.events.Forms(ctx, env, filter.Types)
+			require.NoError(rt, err)
+			compiled := compile(forms, view, filter)
 			var taken []events.Event
 			for i := range all {
 				byEvent, err := attempts.ByEvents(ctx, access.Whole(env), []string{all[i].UUID})

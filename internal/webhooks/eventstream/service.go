@@ -129,7 +129,11 @@ func (s *Service) Open(ctx context.Context, r Request) (*Reader, error) {
 	if err := s.events.CheckTypes("query.event_type", r.Filter.Types); err != nil {
 		return nil, err
 	}
-	filter := compile(s.events, r.View, r.Filter)
+	forms, err := s.events.Forms(ctx, r.View.Environment, r.Filter.Types)
+	if err != nil {
+		return nil, err
+	}
+	filter := compile(forms, r.View, r.Filter)
 	select {
 	case <-s.stopping:
 		return nil, apperr.New(apperr.CodeUnavailable, "The server is stopping").RetryIn(retryAfter)

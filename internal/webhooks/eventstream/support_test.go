@@ -43,8 +43,9 @@ type world struct {
 
 func newWorld(t testing.TB, store testkit.Store, clk clock.Clock) *world {
 	return &world{t: t, db: store.DB, clock: clk,
-		events: events.New(events.Config{DB: store.DB, Deliveries: deliveries.Filter{}, Types: writers{}}),
-		env:    environment(t, store.DB), who: &people{}}
+		events: events.New(events.Config{DB: store.DB, Deliveries: deliveries.Filter{}, Types: writers{},
+			Configs: writers{}}),
+		env: environment(t, store.DB), who: &people{}}
 }
 
 // environment makes an environment, which tickets refer to.

@@ -52,10 +52,10 @@ type Connections interface {
 
 // Subscriptions finds the subscriptions of an event.
 type Subscriptions interface {
-	Match(ctx context.Context, env id.Environment, providerConfigKey, connectionID string,
+	Match(ctx context.Context, env id.Environment, o subscriptions.Origin,
 		types []string) ([]subscriptions.Matched, subscriptions.Generation, error)
-	// TypeRules returns the rules of a provider configuration for the types of its events.
-	TypeRules(providerConfigKey string) eventtypes.Rules
+	// TypeRules returns the rules for the types of events of that origin.
+	TypeRules(ctx context.Context, env id.Environment, o subscriptions.Origin) (eventtypes.Rules, error)
 	// Current reports whether the subscriptions of the environment are as they were for that Match. It does not wait.
 	Current(env id.Environment, g subscriptions.Generation) bool
 }

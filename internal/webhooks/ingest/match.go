@@ -20,7 +20,8 @@ func (s *Service) match(ctx context.Context, it *item) error {
 		return nil
 	}
 	e := &it.event
-	matched, generation, err := s.subs.Match(ctx, e.Environment, e.ProviderConfigKey, e.ConnectionID, e.AllTypes())
+	matched, generation, err := s.subs.Match(ctx, e.Environment, subscriptions.Origin{Provider: e.Provider,
+		ProviderConfigKey: e.ProviderConfigKey, ConnectionID: e.ConnectionID}, e.AllTypes())
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ type index struct {
 	hangs map[id.Environment]chan struct{}
 }
 
-func (x *index) Match(ctx context.Context, env id.Environment, _, _ string,
+func (x *index) Match(ctx context.Context, env id.Environment, _ subscriptions.Origin,
 	_ []string) ([]subscriptions.Matched, subscriptions.Generation, error) {
 	if ctx.Value(requestKey{}) == nil {
 		x.t.Error("the goroutine that commits for all environments looks for subscriptions")
@@ -60,7 +60,9 @@ func (x *index) Match(ctx context.Context, env id.Environment, _, _ string,
 	return append([]subscriptions.Matched(nil), x.matched[env]...), x.generation[env], nil
 }
 
-func (*index) TypeRules(string) eventtypes.Rules { return eventtypes.Rules{} }
+func (*index) TypeRules(context.Context, id.Environment, subscriptions.Origin) (eventtypes.Rules, error) {
+	return eventtypes.Rules{}, nil
+}
 
 func (x *index) Current(env id.Environment, g subscriptions.Generation) bool {
 	x.mu.Lock()

@@ -16,6 +16,7 @@ import (
 	"sallyport/internal/platform/db"
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/webhooks/events"
+	"sallyport/internal/webhooks/subscriptions"
 )
 
 // Limits of events that are published.
@@ -118,7 +119,12 @@ func (s *Service) publish(ctx context.Context, p access.Principal, in Publicatio
 	}
 	kind := in.EventType
 	if about != nil {
-		kind = s.subs.TypeRules(about.ProviderConfigKey).Normal(kind)
+		rules, err := s.subs.TypeRules(ctx, p.Environment, subscriptions.Origin{Provider: about.Provider,
+			ProviderConfigKey: about.ProviderConfigKey, ConnectionID: about.ConnectionID})
+		if err != nil {
+			return Receipt{}, err
+		}
+		kind = rules.Normal(kind)
 	}
 	if in.ConnectionID != nil && writtenType.MatchString(in.EventType) { // otherwise Check has looked at it
 		switch {

@@ -49,7 +49,9 @@ func (f *targets) Target(_ context.Context, _ id.Environment, subscriptionID str
 	return t, nil
 }
 
-func (*targets) TypeRules(string) eventtypes.Rules { return eventtypes.Rules{} }
+func (*targets) TypeRules(context.Context, id.Environment, subscriptions.Origin) (eventtypes.Rules, error) {
+	return eventtypes.Rules{}, nil
+}
 
 func (*targets) Warnings(context.Context, *subscriptions.Subscription) []subscriptions.Warning {
 	return nil

@@ -14,7 +14,7 @@ func BenchmarkMatch(b *testing.B) {
 	for _, n := range []int{10, 10_000} {
 		b.Run(fmt.Sprintf("subscriptions=%d", n), func(b *testing.B) {
 			x := benchIndex(b, n)
-			event, types := scope{"github", "acme"}, []string{"issue.comment.created"}
+			event, types := from("github", "acme"), []string{"issue.comment.created"}
 			require.Len(b, x.match(event, types), 10)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -48,7 +48,7 @@ func benchIndex(tb testing.TB, n int) *index {
 	others := []string{"issue", "issue.closed", "push.*", "issue.%d.*", "*.*.closed", "other%d.*", "issue.comment.created"}
 	entries := make([]entry, n)
 	for i := range entries {
-		text, s := matching[i%len(matching)], scope{"github", "acme"}
+		text, s := matching[i%len(matching)], bound("github", "acme")
 		if i >= 10 {
 			text = others[i%len(others)]
 			if text == "issue.comment.created" {

@@ -17,7 +17,9 @@ import (
 type Directory struct {
 	db *db.DB
 	// types says how providers write their types; nil if none does so in a way of its own.
-	types   eventtypes.Source
+	types eventtypes.Source
+	// configs may be nil: then the key of a configuration is its provider's slug.
+	configs Configs
 	filters filterCache
 	// generations counts the states of all indexes, so that no two states have the same number.
 	generations atomic.Uint64
@@ -28,9 +30,44 @@ type Directory struct {
 	wanted map[id.Environment]struct{}
 }
 
-// NewDirectory returns a Directory that has read nothing yet. types may be nil.
-func NewDirectory(d *db.DB, types eventtypes.Source) *Directory {
-	return &Directory{db: d, types: types, live: map[id.Environment]*liveIndex{}, wanted: map[id.Environment]struct{}{}}
+// NewDirectory returns a Directory that has read nothing yet. types and configs may be nil.
+func NewDirectory(d *db.DB, types eventtypes.Source, configs Configs) *Directory {
+	return &Directory{db: d, types: types, configs: configs, live: map[id.Environment]*liveIndex{}, wanted: map[id.Environment]struct{}{}}
+}
+
+// Configs knows the provider configurations of environments. It reads memory, except at first and after a change.
+type Configs interface {
+	// ProviderOf returns the slug of the provider of a configuration; ok is false if the environment has no such
+	// configuration.
+	ProviderOf(ctx context.Context, env id.Environment, key string) (slug string, ok bool, err error)
+	// Suggest asks for the configuration that a key without one probably means; empty if none is near.
+	Suggest(ctx context.Context, env id.Environment, key string) string
+}
+
+// Origin is where an event comes from.
+type Origin struct {
+	// Provider is the slug of the event's provider, or OwnProvider.
+	Provider string
+	// ProviderConfigKey and ConnectionID name the connection that the event is from or about.
+	ProviderConfigKey, ConnectionID string
+}
+
+// writer returns the slug of the provider by whose rules the types of an event are written: its own, and that of the
+// connection for an event that was published about one.
+func (d *Directory) writer(ctx context.Context, env id.Environment, o Origin) (string, error) {
+	if o.Provider != OwnProvider || o.ProviderConfigKey == OwnProvider {
+		return o.Provider, nil
+	}
+	return d.providerOf(ctx, env, o.ProviderConfigKey)
+}
+
+// providerOf returns the slug of a configuration's provider; empty without such a configuration.
+func (d *Directory) providerOf(ctx context.Context, env id.Environment, key string) (string, error) {
+	if d.configs == nil || key == "" {
+		return key, nil
+	}
+	slug, _, err := d.configs.ProviderOf(ctx, env, key)
+	return slug, err
 }
 
 // Generation names a state of an environment's index.
@@ -40,10 +77,15 @@ type Generation uint64
 // ids, and the generation of the index that says so. Disabled ones are included, and filters are not evaluated. It
 // reads from memory except at first. A subscription whose Create has returned before the call is included; on other
 // processes after their next Refresh.
-func (d *Directory) Match(ctx context.Context, env id.Environment, providerConfigKey, connectionID string,
-	types []string) (list []Matched, g Generation, err error) {
+func (d *Directory) Match(ctx context.Context, env id.Environment, o Origin, types []string) (list []Matched,
+	g Generation, err error) {
+	writer, err := d.writer(ctx, env, o)
+	if err != nil {
+		return nil, 0, err
+	}
+	event := scope{o.ProviderConfigKey, o.ConnectionID, writer}
 	err = d.view(ctx, env, func(l *liveIndex) {
-		list, g = l.index.match(scope{providerConfigKey, connectionID}, types), Generation(l.generation.Load())
+		list, g = l.index.match(event, types), Generation(l.generation.Load())
 	})
 	return list, g, err
 }
@@ -211,9 +253,10 @@ func (d *Directory) forget(env id.Environment, l *liveIndex) {
 // TypesChanged makes every Match that begins from now on use the present rules of providers for their types.
 func (d *Directory) TypesChanged() { d.forgetAll() }
 
-// TypeRules returns the rules of a provider configuration for the types of its events.
-func (d *Directory) TypeRules(providerConfigKey string) eventtypes.Rules {
-	return eventtypes.RulesOf(d.types, providerConfigKey)
+// TypeRules returns the rules for the types of events of that origin.
+func (d *Directory) TypeRules(ctx context.Context, env id.Environment, o Origin) (eventtypes.Rules, error) {
+	writer, err := d.writer(ctx, env, o)
+	return eventtypes.RulesOf(d.types, writer), err
 }
 
 // forgetAll is forget for all indexes.

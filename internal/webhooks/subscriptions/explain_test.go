@@ -15,11 +15,19 @@ type writers struct{}
 
 func (writers) EventTypes() []*eventtypes.Provider {
 	return []*eventtypes.Provider{
-		{Key: "github", Name: "GitHub", Rules: eventtypes.NewRules("/", nil),
+		{Slug: "github", Name: "GitHub", Rules: eventtypes.NewRules("/", nil),
 			Known: []eventtypes.Known{{Written: "a/b", Type: "a.b"}, {Written: "c/*", Type: "c.*"}}},
-		{Key: "stripe", Name: "Stripe", Rules: eventtypes.NewRules(":", map[string]string{"r s": "b.a"})},
+		{Slug: "stripe", Name: "Stripe", Rules: eventtypes.NewRules(":", map[string]string{"r s": "b.a"})},
 	}
 }
+
+// bound returns the scope of a subscription, and from that of an event from a configuration whose key is its provider's
+// slug.
+func bound(key, connection string) scope {
+	return scope{providerConfigKey: key, connectionID: connection}
+}
+
+func from(key, connection string) scope { return scope{key, connection, key} }
 
 // An explanation of a subscription agrees with matching, for all scopes, patterns and types.
 func TestExplanationsAgreeWithMatching(t *testing.T) {
@@ -40,9 +48,9 @@ func TestExplanationsAgreeWithMatching(t *testing.T) {
 		eventKey := rapid.SampledFrom([]string{"github", "stripe"}).Draw(rt, "event key")
 		eventConnection := rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "event connection")
 
-		own := scope{sub.ProviderConfigKey, sub.ConnectionID}
+		own := bound(sub.ProviderConfigKey, sub.ConnectionID)
 		e := entry{Matched: Matched{ID: sub.ID, Enabled: true}, scope: own, slots: slotsOf(writers{}, sub.EventTypes, own)}
-		matched := len(newIndex([]entry{e}).match(scope{eventKey, eventConnection}, []string{eventType})) == 1
+		matched := len(newIndex([]entry{e}).match(from(eventKey, eventConnection), []string{eventType})) == 1
 		got := sub.Explain(eventtypes.RulesOf(writers{}, eventKey), eventKey, eventConnection, eventType)
 		require.Equal(rt, matched, got.Failed == "", "%+v", got)
 		if matched {
@@ -66,12 +74,12 @@ func TestOwnEventsAreAskedForByName(t *testing.T) {
 		require.Equal(t, takes, p.matchesOwn(eventType), pattern)
 		x := newIndex([]entry{{Matched: Matched{ID: "a"}, scope: scope{connectionID: "acme"}, slots: []slot{
 			{p, scope{connectionID: "acme"}}, {p, scope{connectionID: "acme"}}}}})
-		require.Equal(t, takes, len(x.matchOwn(scope{"github", "acme"}, eventType)) == 1, pattern)
-		require.Empty(t, x.matchOwn(scope{"github", "other"}, eventType), pattern)
+		require.Equal(t, takes, len(x.matchOwn(from("github", "acme"), eventType)) == 1, pattern)
+		require.Empty(t, x.matchOwn(from("github", "other"), eventType), pattern)
 		require.Equal(t, pattern[0] == 's', x.wantsOwn(), pattern)
 		sub := Subscription{EventTypes: []string{pattern}}
-		require.Equal(t, takes, sub.ExplainOwn(eventtypes.Rules{}, "github", "acme", eventType).Failed == "", pattern)
-		require.Equal(t, p.Matches(eventType), len(x.match(scope{"github", "acme"}, []string{eventType})) == 1,
+		require.Equal(t, takes, sub.ExplainOwn("github", "acme", eventType).Failed == "", pattern)
+		require.Equal(t, p.Matches(eventType), len(x.match(from("github", "acme"), []string{eventType})) == 1,
 			"a provider's event of that name")
 	}
 }
@@ -88,23 +96,23 @@ func TestPatternsAsProvidersWriteThem(t *testing.T) {
 		kind    string
 		matches bool
 	}{
-		{scope{}, "a/b", scope{"github", "x"}, "a.b", true},
-		{scope{}, "a.b", scope{"github", "x"}, "a.b", true},
-		{scope{}, "a/*", scope{"github", "x"}, "a.b.c", true},
-		{scope{}, "/a/b/", scope{"github", "x"}, "a.b", true},
-		{scope{}, "a/b", scope{"stripe", "x"}, "a.b", false},
-		{scope{}, "a/b", scope{"stripe", "x"}, "a/b", true},
-		{scope{}, "a/b", scope{other, "x"}, "a.b", false},
-		{scope{}, "a:b", scope{"stripe", "x"}, "a.b", true},
-		{scope{}, "r s", scope{"stripe", "x"}, "b.a", true},
-		{scope{}, "r s", scope{"github", "x"}, "b.a", false},
-		{scope{"github", ""}, "a/b", scope{"github", "x"}, "a.b", true},
-		{scope{"github", ""}, "a:b", scope{"github", "x"}, "a.b", false},
-		{scope{"github", "x"}, "a/b", scope{"github", "x"}, "a.b", true},
-		{scope{"github", "x"}, "a/b", scope{"github", "y"}, "a.b", false},
-		{scope{"", "x"}, "a/b", scope{"github", "x"}, "a.b", true},
-		{scope{"", "x"}, "a/b", scope{"github", "y"}, "a.b", false},
-		{scope{"stripe", ""}, "a/b", scope{"github", "x"}, "a.b", false},
+		{scope{}, "a/b", from("github", "x"), "a.b", true},
+		{scope{}, "a.b", from("github", "x"), "a.b", true},
+		{scope{}, "a/*", from("github", "x"), "a.b.c", true},
+		{scope{}, "/a/b/", from("github", "x"), "a.b", true},
+		{scope{}, "a/b", from("stripe", "x"), "a.b", false},
+		{scope{}, "a/b", from("stripe", "x"), "a/b", true},
+		{scope{}, "a/b", from(other, "x"), "a.b", false},
+		{scope{}, "a:b", from("stripe", "x"), "a.b", true},
+		{scope{}, "r s", from("stripe", "x"), "b.a", true},
+		{scope{}, "r s", from("github", "x"), "b.a", false},
+		{bound("github", ""), "a/b", from("github", "x"), "a.b", true},
+		{bound("github", ""), "a:b", from("github", "x"), "a.b", false},
+		{bound("github", "x"), "a/b", from("github", "x"), "a.b", true},
+		{bound("github", "x"), "a/b", from("github", "y"), "a.b", false},
+		{bound("", "x"), "a/b", from("github", "x"), "a.b", true},
+		{bound("", "x"), "a/b", from("github", "y"), "a.b", false},
+		{bound("stripe", ""), "a/b", from("github", "x"), "a.b", false},
 	} {
 		x := newIndex([]entry{{Matched: Matched{ID: "a"}, scope: tt.bound, slots: slotsOf(writers{}, []string{tt.pattern},
 			tt.bound)}})

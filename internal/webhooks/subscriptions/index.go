@@ -18,8 +18,12 @@ type Matched struct {
 	Filter *filters.Filter
 }
 
-// scope holds the restrictions of a subscription. An empty field does not restrict.
-type scope struct{ providerConfigKey, connectionID string }
+// scope holds the restrictions of a subscription, or of one of its slots. An empty field does not restrict.
+type scope struct {
+	providerConfigKey, connectionID string
+	// provider is the slug of a provider. Only slots are restricted to one.
+	provider string
+}
 
 // entry is one subscription in the index. It is immutable.
 type entry struct {
@@ -38,12 +42,13 @@ type slot struct {
 
 func (p slot) equal(other slot) bool { return p.scope == other.scope && p.pattern.equal(other.pattern) }
 
-// slotsOf returns the slots of a subscription. Texts that are a pattern in no form have none.
+// slotsOf returns the slots of a subscription. Texts that are a pattern in no form have none. The provider of the scope
+// limits the forms; it is empty if it is not known.
 func slotsOf(types eventtypes.Source, patterns []string, s scope) []slot {
 	var slots []slot
 	for _, text := range patterns {
 		for _, form := range eventtypes.Forms(types, text) {
-			if form.Key != "" && s.providerConfigKey != "" && form.Key != s.providerConfigKey {
+			if form.Provider != "" && s.provider != "" && form.Provider != s.provider {
 				continue
 			}
 			p, violation := parsePattern(form.Text)
@@ -51,9 +56,7 @@ func slotsOf(types eventtypes.Source, patterns []string, s scope) []slot {
 				continue
 			}
 			of := s
-			if form.Key != "" {
-				of.providerConfigKey = form.Key
-			}
+			of.provider = form.Provider
 			slots = append(slots, slot{p, of})
 		}
 	}
@@ -61,11 +64,11 @@ func slotsOf(types eventtypes.Source, patterns []string, s scope) []slot {
 }
 
 // typeOf returns the function Target.TypeOf of a subscription with these slots.
-func typeOf(slots []slot) func(providerConfigKey string, types []string) string {
-	return func(providerConfigKey string, types []string) string {
+func typeOf(slots []slot) func(provider string, types []string) string {
+	return func(provider string, types []string) string {
 		for _, eventType := range types {
 			for _, p := range slots {
-				if key := p.scope.providerConfigKey; key != "" && key != providerConfigKey {
+				if only := p.scope.provider; only != "" && only != provider {
 					continue
 				}
 				if p.pattern.Matches(eventType) {
@@ -88,6 +91,9 @@ func (e *entry) same(other *entry) bool {
 type index struct {
 	byID map[string]*entry
 	root node
+	// written counts the slots that are restricted to a provider, by its slug. The events of others need not look for
+	// them.
+	written map[string]int
 }
 
 // node is the state of the trie of pattern segments after some segments. A node that holds nothing is removed from its
@@ -101,7 +107,7 @@ type node struct {
 
 // newIndex builds the index of entries with different ids.
 func newIndex(entries []entry) *index {
-	x := &index{byID: make(map[string]*entry, len(entries))}
+	x := &index{byID: make(map[string]*entry, len(entries)), written: map[string]int{}}
 	for i := range entries {
 		x.set(entries[i].ID, &entries[i])
 	}
@@ -117,16 +123,28 @@ func (x *index) set(subscriptionID string, e *entry) bool {
 	if old != nil {
 		for _, p := range old.slots {
 			x.root.remove(p.pattern.segments, p, old)
+			x.count(p.scope.provider, -1)
 		}
 		delete(x.byID, subscriptionID)
 	}
 	if e != nil {
 		for _, p := range e.slots {
 			x.root.insert(p, e)
+			x.count(p.scope.provider, 1)
 		}
 		x.byID[subscriptionID] = e
 	}
 	return true
+}
+
+// count counts slots that are restricted to a provider.
+func (x *index) count(provider string, by int) {
+	if provider == "" {
+		return
+	}
+	if x.written[provider] += by; x.written[provider] == 0 {
+		delete(x.written, provider)
+	}
 }
 
 // insert adds the entry at a place below n.
@@ -225,25 +243,37 @@ func (x *index) matchOwn(event scope, eventType string) []Matched {
 	if n == nil {
 		return nil
 	}
-	scopes := scopesOf(event)
-	return matches(n.collect(nil, rest, !more, scopes[:]))
+	event.provider = "" // no provider writes them
+	var buffer [maxScopes]scope
+	return matches(n.collect(nil, rest, !more, x.scopesOf(buffer[:0], event)))
 }
 
 // wantsOwn reports whether any pattern names the first segment of the gateway's own types.
 func (x *index) wantsOwn() bool { return x.root.literal[OwnProvider] != nil }
 
-// scopesOf returns the scopes of subscriptions that select events of the scope: restricted by nothing, by one of its
-// parts, or by both.
-func scopesOf(event scope) [4]scope {
-	return [...]scope{{}, {providerConfigKey: event.providerConfigKey}, {connectionID: event.connectionID}, event}
+// maxScopes is the most that scopesOf returns.
+const maxScopes = 8
+
+// scopesOf appends the scopes of slots that select events of the scope: restricted by nothing, by one of its parts, or by
+// some.
+func (x *index) scopesOf(to []scope, event scope) []scope {
+	key, connection := event.providerConfigKey, event.connectionID
+	to = append(to, scope{}, scope{providerConfigKey: key}, scope{connectionID: connection},
+		scope{providerConfigKey: key, connectionID: connection})
+	if p := event.provider; p != "" && x.written[p] > 0 {
+		to = append(to, scope{provider: p}, scope{providerConfigKey: key, provider: p},
+			scope{connectionID: connection, provider: p}, event)
+	}
+	return to
 }
 
 // match returns the subscriptions that any of the types matches, each once, in the order of their ids.
 func (x *index) match(event scope, types []string) []Matched {
-	scopes := scopesOf(event)
+	var buffer [maxScopes]scope
+	scopes := x.scopesOf(buffer[:0], event)
 	var found []*entry
 	for _, t := range types {
-		found = x.root.collect(found, t, false, scopes[:])
+		found = x.root.collect(found, t, false, scopes)
 	}
 	return matches(found)
 }

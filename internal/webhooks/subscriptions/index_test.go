@@ -37,8 +37,8 @@ func TestIndexChangedInPlace(t *testing.T) {
 			e := entry{
 				Matched: Matched{ID: name, Enabled: rapid.Bool().Draw(t, "enabled"),
 					Filter: rapid.SampledFrom(known).Draw(t, "filter")},
-				scope: scope{rapid.SampledFrom([]string{"", "github"}).Draw(t, "key"),
-					rapid.SampledFrom([]string{"", "c1"}).Draw(t, "connection")},
+				scope: bound(rapid.SampledFrom([]string{"", "github"}).Draw(t, "key"),
+					rapid.SampledFrom([]string{"", "c1"}).Draw(t, "connection")),
 			}
 			e.slots = slotsOf(writers{}, rapid.SliceOfN(pattern, 1, 4).Draw(t, "patterns"), e.scope)
 			require.Equal(t, !exists || !old.same(&e), x.set(name, &e))
@@ -59,9 +59,9 @@ func TestIndexChangedInPlace(t *testing.T) {
 func TestAChangeThatWaitsTooLongDropsTheIndex(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
-		d := NewDirectory(store.DB, nil)
+		d := NewDirectory(store.DB, nil, nil)
 		current := func(env id.Environment) func() bool {
-			_, g, err := d.Match(t.Context(), env, "", "", []string{"a"})
+			_, g, err := d.Match(t.Context(), env, Origin{}, []string{"a"})
 			require.NoError(t, err)
 			return func() bool { return d.Current(env, g) }
 		}
@@ -84,7 +84,7 @@ func TestAChangeThatWaitsTooLongDropsTheIndex(t *testing.T) {
 func TestOwnWaitsForNoReader(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
-		d := NewDirectory(store.DB, nil)
+		d := NewDirectory(store.DB, nil, nil)
 		own := func() (o *Own) {
 			require.NoError(t, store.DB.Tx(t.Context(), func(tx *sql.Tx) (err error) {
 				o, err = d.Own(t.Context(), tx, "env_a")
@@ -114,7 +114,7 @@ func (r *reloaded) EventTypes() []*eventtypes.Provider { return r.list }
 func TestTypesChanged(t *testing.T) {
 	t.Parallel()
 	types := &reloaded{}
-	d := NewDirectory(nil, types)
+	d := NewDirectory(nil, types, nil)
 	env := id.Environment("env_a")
 	read := func() bool {
 		l := d.add(env)
@@ -122,17 +122,19 @@ func TestTypesChanged(t *testing.T) {
 			l.index = newIndex([]entry{{Matched: Matched{ID: "sub_a"}, slots: slotsOf(d.types, []string{"a/b"}, scope{})}})
 			l.generation.Store(d.generations.Add(1))
 		}
-		list, g, err := d.Match(t.Context(), env, "github", "acme", []string{"a.b"})
+		list, g, err := d.Match(t.Context(), env, Origin{"github", "github", "acme"}, []string{"a.b"})
 		require.NoError(t, err)
 		require.True(t, d.Current(env, g))
 		return len(list) == 1
 	}
 	require.False(t, read())
 	types.list = writers{}.EventTypes()
-	_, old, err := d.Match(t.Context(), env, "github", "acme", []string{"a.b"})
+	_, old, err := d.Match(t.Context(), env, Origin{"github", "github", "acme"}, []string{"a.b"})
 	require.NoError(t, err)
 	d.TypesChanged()
 	require.False(t, d.Current(env, old), "what was matched before is matched again")
 	require.True(t, read())
-	require.Equal(t, "a.b", d.TypeRules("github").Normal("a/b"))
+	rules, err := d.TypeRules(t.Context(), env, Origin{Provider: "github"})
+	require.NoError(t, err)
+	require.Equal(t, "a.b", rules.Normal("a/b"))
 }

@@ -61,7 +61,9 @@ func (o *Own) view(fn func(x *index)) {
 // Match is Directory.Match for one of the gateway's own events. Only patterns that name the first segment of its type
 // match it.
 func (o *Own) Match(providerConfigKey, connectionID, eventType string) (list []Matched) {
-	o.view(func(x *index) { list = x.matchOwn(scope{providerConfigKey, connectionID}, eventType) })
+	o.view(func(x *index) {
+		list = x.matchOwn(scope{providerConfigKey: providerConfigKey, connectionID: connectionID}, eventType)
+	})
 	return list
 }
 

@@ -97,7 +97,7 @@ func TestIndexEqualsDefinition(t *testing.T) {
 		for i := range rapid.IntRange(0, 12).Draw(t, "subscriptions") {
 			e := entry{
 				Matched: Matched{ID: "sub_" + string(rune('a'+i)), Enabled: rapid.Bool().Draw(t, "enabled")},
-				scope:   scope{keys.Draw(t, "key"), connections.Draw(t, "connection")},
+				scope:   bound(keys.Draw(t, "key"), connections.Draw(t, "connection")),
 			}
 			for _, text := range rapid.SliceOfN(pattern, 1, 4).Draw(t, "patterns") {
 				p, err := ParsePattern(text)
@@ -106,10 +106,8 @@ func TestIndexEqualsDefinition(t *testing.T) {
 			}
 			entries = append(entries, e)
 		}
-		event := scope{
-			rapid.SampledFrom([]string{"github", "slack", "stripe"}).Draw(t, "event key"),
-			rapid.SampledFrom([]string{"c1", "c2", "c3"}).Draw(t, "event connection"),
-		}
+		event := from(rapid.SampledFrom([]string{"github", "slack", "stripe"}).Draw(t, "event key"),
+			rapid.SampledFrom([]string{"c1", "c2", "c3"}).Draw(t, "event connection"))
 		types := rapid.SliceOfN(eventType, 0, 3).Draw(t, "types")
 		require.Equal(t, naive(entries, event, types), newIndex(entries).match(event, types))
 	})

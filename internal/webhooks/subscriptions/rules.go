@@ -161,23 +161,31 @@ func (s *Service) checkResult(ctx context.Context, q db.Querier, v *apperr.Viola
 		}
 	}
 	if ch.EventTypes.Set || ch.ProviderConfigKey.Set {
-		s.checkPatterns(v, next)
+		if err := s.checkPatterns(ctx, v, next); err != nil {
+			return err
+		}
 	}
-	return s.checkScope(ctx, q, v, ch, next.Environment, scope{next.ProviderConfigKey, next.ConnectionID})
+	return s.checkScope(ctx, q, v, ch, next.Environment, scope{providerConfigKey: next.ProviderConfigKey,
+		connectionID: next.ConnectionID})
 }
 
 // checkPatterns checks that each pattern is one in the way of a provider whose events the subscription can get. Those
 // that can be none in any way are reported by checkEventTypes.
-func (s *Service) checkPatterns(v *apperr.Violations, next *Subscription) {
+func (s *Service) checkPatterns(ctx context.Context, v *apperr.Violations, next *Subscription) error {
+	provider, err := s.providerOf(ctx, next.Environment, next.ProviderConfigKey)
+	if err != nil {
+		return err
+	}
 	for i, text := range next.EventTypes {
 		if PatternViolation(text) != nil ||
-			len(slotsOf(s.types, []string{text}, scope{providerConfigKey: next.ProviderConfigKey})) > 0 {
+			len(slotsOf(s.types, []string{text}, scope{provider: provider})) > 0 {
 			continue
 		}
 		if _, violation := parsePattern(text); violation != nil {
 			v.Add(fmt.Sprintf("event_types[%d]", i), violation.Rule, violation.Message)
 		}
 	}
+	return nil
 }
 
 func (s *Service) checkTarget(ctx context.Context, v *apperr.Violations, location, target string) {
@@ -201,8 +209,13 @@ func (s *Service) checkScope(ctx context.Context, q db.Querier, v *apperr.Violat
 		v.Add(keyAt, "min_length", "must not be empty")
 		to.connectionID = ""
 	case to.providerConfigKey != "" && to.providerConfigKey != OwnProvider:
-		if exists, suggestion := s.cfg.Connections.ConfigKeyExists(env, to.providerConfigKey); !exists {
-			v.Add(keyAt, "exists", "there is no such provider configuration"+suggestion)
+		_, exists, err := s.cfg.Configs.ProviderOf(ctx, env, to.providerConfigKey)
+		if err != nil {
+			return err
+		}
+		if !exists {
+			v.Add(keyAt, "exists", "there is no such provider configuration"+
+				s.cfg.Configs.Suggest(ctx, env, to.providerConfigKey))
 			to.connectionID = "" // whether it has the connection is unknown
 		}
 	}

@@ -29,9 +29,6 @@ type Targets interface {
 
 // Connections knows what a subscription can be restricted to. It reads from q, which can be a transaction.
 type Connections interface {
-	// ConfigKeyExists reports whether the environment has the provider configuration. If not, the suggestion asks for the
-	// one that is probably meant; empty if none is near.
-	ConfigKeyExists(env id.Environment, providerConfigKey string) (exists bool, suggestion string)
 	// Exists reports whether the environment has the connection under the provider configuration.
 	Exists(ctx context.Context, q db.Querier, env id.Environment, providerConfigKey, connectionID string) (bool, error)
 	// OfID returns the environment's connections of that id, one for each provider configuration.
@@ -71,6 +68,7 @@ type Config struct {
 	Clock        clock.Clock
 	Targets      Targets
 	Connections  Connections
+	Configs      Configs
 	Environments Environments
 	// Deliveries applies the changes of subscriptions to their deliveries.
 	Deliveries DeliveryControl
@@ -104,7 +102,7 @@ type targetKey struct {
 // New returns a Service.
 func New(cfg Config) *Service {
 	if cfg.Directory == nil {
-		cfg.Directory = NewDirectory(cfg.DB, nil)
+		cfg.Directory = NewDirectory(cfg.DB, nil, cfg.Configs)
 	}
 	return &Service{Directory: cfg.Directory, sealer: sealer{cfg.Box}, cfg: cfg, own: originOf(cfg.PublicURL), seen: -1}
 }

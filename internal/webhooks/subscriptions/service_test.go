@@ -51,14 +51,15 @@ func TestScopesNarrow(t *testing.T) {
 		sub, _, err := w.Create(t.Context(), w.p, ch)
 		require.NoError(t, err)
 		for _, event := range [][2]string{{"github", "acme"}, {"github", "other"}, {"slack", "acme"}} {
-			found, _, err := w.Match(t.Context(), w.p.Environment, event[0], event[1], []string{"a"})
+			found, _, err := w.Match(t.Context(), w.p.Environment, subscriptions.Origin{Provider: event[0],
+				ProviderConfigKey: event[0], ConnectionID: event[1]}, []string{"a"})
 			require.NoError(t, err)
 			require.Equal(t, event == [2]string{"github", "acme"}, len(found) == 1, "%v", event)
 		}
 		_, err = w.Update(t.Context(), w.p, sub.ID,
 			subscriptions.Change{Settings: subscriptions.Settings{ProviderConfigKey: patch.Clear[string]()}})
 		require.NoError(t, err)
-		found, _, err := w.Match(t.Context(), w.p.Environment, "slack", "acme", []string{"a"})
+		found, _, err := w.Match(t.Context(), w.p.Environment, subscriptions.Origin{Provider: "slack", ProviderConfigKey: "slack", ConnectionID: "acme"}, []string{"a"})
 		require.NoError(t, err)
 		require.Len(t, found, 1)
 	})
@@ -211,7 +212,7 @@ func TestForeignEnvironment(t *testing.T) {
 			_, err = w.Target(t.Context(), w.other, subscriptionID)
 			require.True(t, apperr.Is(err, apperr.CodeNotFound), "%v", err)
 		}
-		found, _, err := w.Match(t.Context(), w.other, "github", "acme", []string{"a"})
+		found, _, err := w.Match(t.Context(), w.other, subscriptions.Origin{Provider: "github", ProviderConfigKey: "github", ConnectionID: "acme"}, []string{"a"})
 		require.NoError(t, err)
 		require.Empty(t, found)
 		request, err := page.Query{}.Parse("", id.Matcher(id.PrefixSubscription))

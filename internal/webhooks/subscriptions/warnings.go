@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"sallyport/internal/platform/id"
 	"sallyport/internal/providers/eventtypes"
 )
 
@@ -42,7 +41,7 @@ func unknownType(location string, providers []*eventtypes.Provider) Warning {
 		names[i] = p.Name
 	}
 	return Warning{location, ruleKnownType, strings.Join(names, " and ") + " is not known to send an event of such a " +
-		"type; GET /webhook-events/types?provider=" + providers[0].Key + " lists those that it is known to send"}
+		"type; GET /webhook-events/types?provider=" + providers[0].Slug + " lists those that it is known to send"}
 }
 
 // TestedType is the type that a test gives its synthetic event.
@@ -98,33 +97,37 @@ func (*Service) differs(sub *Subscription, rules eventtypes.Rules) bool {
 // providersOf returns what is known of the providers of a subscription: that of its configuration, or those of the
 // connections with its id; none if it is limited to neither.
 func (s *Service) providersOf(ctx context.Context, sub *Subscription) []*eventtypes.Provider {
-	keys := []string{sub.ProviderConfigKey}
-	if sub.ProviderConfigKey == "" {
-		if keys = nil; sub.ConnectionID != "" {
-			keys = s.keysOf(ctx, sub.Environment, sub.ConnectionID)
-		}
-	}
 	var list []*eventtypes.Provider
-	for _, key := range keys {
-		if p := eventtypes.Of(s.types, key); p != nil {
+	for _, slug := range s.slugsOf(ctx, sub) {
+		if p := eventtypes.Of(s.types, slug); p != nil && !slices.Contains(list, p) {
 			list = append(list, p)
 		}
 	}
 	return list
 }
 
-// keysOf returns the provider configurations of the connections of an id; none if they cannot be read, because a
-// warning is not worth an error.
-func (s *Service) keysOf(ctx context.Context, env id.Environment, connectionID string) []string {
-	list, err := s.cfg.Connections.OfID(ctx, env, connectionID)
+// slugsOf returns the slugs of the providers of a subscription; none if they cannot be read, because a warning is not
+// worth an error.
+func (s *Service) slugsOf(ctx context.Context, sub *Subscription) []string {
+	if sub.ProviderConfigKey != "" {
+		slug, err := s.providerOf(ctx, sub.Environment, sub.ProviderConfigKey)
+		if err != nil {
+			return nil
+		}
+		return []string{slug}
+	}
+	if sub.ConnectionID == "" {
+		return nil
+	}
+	list, err := s.cfg.Connections.OfID(ctx, sub.Environment, sub.ConnectionID)
 	if err != nil {
 		return nil
 	}
-	keys := make([]string, len(list))
+	slugs := make([]string, len(list))
 	for i := range list {
-		keys[i] = list[i].ProviderConfigKey
+		slugs[i] = list[i].Provider
 	}
-	return keys
+	return slugs
 }
 
 // underivable is the type of an event whose type cannot be derived. Any provider may send such events.

@@ -55,7 +55,7 @@ func newWorld(t *testing.T, store testkit.Store) *world {
 		},
 		other: id.Environment(id.New(id.PrefixEnvironment)),
 	}
-	w.cfg = subscriptions.Config{DB: store.DB, Box: box, Clock: w.clock, Targets: client, Connections: directory{},
+	w.cfg = subscriptions.Config{DB: store.DB, Box: box, Clock: w.clock, Targets: client, Connections: directory{}, Configs: directory{},
 		Environments: environments{}, Deliveries: w.control}
 	w.Service = w.process()
 	w.exec(t, `INSERT INTO teams (id, name, created_ms) VALUES ($1, 'Acme', 0)`, string(w.p.Team))
@@ -85,7 +85,7 @@ func (w *world) create(t *testing.T, eventTypes ...string) subscriptions.Subscri
 
 func (w *world) match(t *testing.T, s *subscriptions.Service, types ...string) []subscriptions.Matched {
 	t.Helper()
-	found, _, err := s.Match(t.Context(), w.p.Environment, "github", "acme", types)
+	found, _, err := s.Match(t.Context(), w.p.Environment, subscriptions.Origin{Provider: "github", ProviderConfigKey: "github", ConnectionID: "acme"}, types)
 	require.NoError(t, err)
 	return found
 }
@@ -124,9 +124,11 @@ func lookUp(connectionID string) (bool, error) {
 	return connectionID == "acme", nil
 }
 
-func (directory) ConfigKeyExists(_ id.Environment, key string) (bool, string) {
-	return key == "github" || key == "slack", ""
+func (directory) ProviderOf(_ context.Context, _ id.Environment, key string) (string, bool, error) {
+	return key, key == "github" || key == "slack", nil
 }
+
+func (directory) Suggest(context.Context, id.Environment, string) string { return "" }
 
 func (directory) Exists(_ context.Context, _ db.Querier, _ id.Environment, key, connectionID string) (bool, error) {
 	exists, err := lookUp(connectionID)

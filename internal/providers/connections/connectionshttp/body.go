@@ -80,9 +80,10 @@ type WebhookChange struct {
 // creation is the body that creates a connection.
 type creation struct {
 	httpapi.RuleLimits
-	// The provider's slug. Give this or `provider_config_key`; both have the same value.
+	// The key of the provider configuration: one that was created, or the slug of a provider, which needs none. Give this
+	// or `provider_config_key`; both have the same value.
 	Provider patch.Optional[string] `json:"provider,omitempty" example:"github"`
-	// The key of the provider configuration, which is the provider's slug.
+	// The key of the provider configuration, as in `provider`.
 	ProviderConfigKey patch.Optional[string] `json:"provider_config_key,omitempty"`
 	// The id of the connection within the provider configuration. An id that looks like a UUID or begins with `whk_` is
 	// rejected. Default: generated.

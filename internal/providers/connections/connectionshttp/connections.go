@@ -15,6 +15,7 @@ import (
 	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
+	"sallyport/internal/providers/configs"
 	"sallyport/internal/providers/connections"
 )
 
@@ -152,7 +153,7 @@ type listInput struct {
 // Check checks the filters.
 func (in *listInput) Check(_ context.Context, v *apperr.Violations) {
 	for i, key := range in.Provider {
-		if !connections.ValidProviderConfigKey(key) {
+		if !configs.ValidKey(key) {
 			v.Add(fmt.Sprintf("query.provider[%d]", i), "pattern", "must be the key of a provider configuration")
 		}
 	}

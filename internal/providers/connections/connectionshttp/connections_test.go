@@ -26,6 +26,7 @@ import (
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/platform/testkit/await"
+	"sallyport/internal/providers/configs"
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/providers/connections/connectionshttp"
 	"sallyport/internal/providers/credentials"
@@ -85,7 +86,8 @@ func newServer(t *testing.T, s testkit.Store) *server {
 		Prober: probes.New(probes.Config{Client: egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{}),
 			Clock: now}), AllowHTTP: true,
 		DB: s.DB, Clock: now, Box: box, Providers: reg,
-		Environments: live{}, Logger: log})
+		Environments: live{}, Logger: log, Configs: configs.New(configs.Options{DB: s.DB, Clock: now, Box: box,
+			Providers: reg, Environments: live{}, Connections: connections.CountOfConfig})})
 	require.NoError(t, err)
 	api := httpapi.New(httpapi.Config{Version: "0", Logger: log, Clock: now, Auth: auth{}})
 	connectionshttp.Mount(api, svc, "https://gateway.example/")

@@ -7,6 +7,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/page"
+	"sallyport/internal/providers/eventtypes"
 	"sallyport/internal/webhooks/deliveries"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/filters"
@@ -102,9 +103,13 @@ func (h *handlers) explainEvent(ctx context.Context, in *explainInput,
 	if err != nil {
 		return nil, err
 	}
+	rules, err := h.subscriptions.TypeRules(ctx, e.Environment, deliveries.OriginOf(e))
+	if err != nil {
+		return nil, err
+	}
 	out := make([]explanation, len(list))
 	for i := range list {
-		out[i] = h.viewExplanation(&list[i], e, evaluate, statuses)
+		out[i] = viewExplanation(&list[i], e, rules, evaluate, statuses)
 	}
 	return out, nil
 }
@@ -132,7 +137,7 @@ func (h *handlers) evaluateFilters(ctx context.Context, e *events.Event,
 	if e.Own() {
 		return seen.Evaluate, nil
 	}
-	matched, _, err := h.subscriptions.Match(ctx, e.Environment, e.ProviderConfigKey, e.ConnectionID, e.AllTypes())
+	matched, _, err := h.subscriptions.Match(ctx, e.Environment, deliveries.OriginOf(e), e.AllTypes())
 	if err != nil {
 		return nil, err
 	}
@@ -157,9 +162,9 @@ func (h *handlers) evaluateFilters(ctx context.Context, e *events.Event,
 	}, nil
 }
 
-func (h *handlers) viewExplanation(sub *subscriptions.Subscription, e *events.Event,
+func viewExplanation(sub *subscriptions.Subscription, e *events.Event, rules eventtypes.Rules,
 	evaluate func(string) filters.Result, statuses map[string]deliveries.Status) explanation {
-	found := deliveries.Explain(e, h.subscriptions.TypeRules(e.ProviderConfigKey), evaluate, sub)
+	found := deliveries.Explain(e, rules, evaluate, sub)
 	return explanation{
 		SubscriptionID: sub.ID, Matches: found.Failed == "", FailedCondition: httpapi.NullIfEmpty(string(found.Failed)),
 		Pattern: httpapi.NullIfEmpty(found.Pattern), Filter: viewFilterResult(found.Filter), Enabled: sub.Enabled,

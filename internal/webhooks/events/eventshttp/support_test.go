@@ -148,7 +148,9 @@ func (enabled) Target(_ context.Context, env id.Environment, subscriptionID stri
 	return &subscriptions.Target{ID: subscriptionID, Environment: env, Enabled: true}, nil
 }
 
-func (enabled) TypeRules(string) eventtypes.Rules { return eventtypes.Rules{} }
+func (enabled) TypeRules(context.Context, id.Environment, subscriptions.Origin) (eventtypes.Rules, error) {
+	return eventtypes.Rules{}, nil
+}
 
 func (enabled) Warnings(context.Context, *subscriptions.Subscription) []subscriptions.Warning {
 	return nil

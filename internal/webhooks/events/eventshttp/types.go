@@ -22,7 +22,7 @@ type knownType struct {
 }
 
 // key orders the types by provider and type. No provider's key contains a slash.
-func (t *knownType) key() string { return t.provider.Key + "/" + t.known.Type }
+func (t *knownType) key() string { return t.provider.Slug + "/" + t.known.Type }
 
 // eventType is the wire form of a type that a provider is known to send.
 type eventType struct {
@@ -40,7 +40,7 @@ type eventType struct {
 func (h *handlers) listTypes(_ context.Context, in *typesInput, p page.Request) ([]knownType, error) {
 	rows := []knownType{}
 	for _, provider := range h.events.EventTypes() {
-		if len(in.Provider) > 0 && !slices.Contains(in.Provider, provider.Key) {
+		if len(in.Provider) > 0 && !slices.Contains(in.Provider, provider.Slug) {
 			continue
 		}
 		for i := range provider.Known {
@@ -60,6 +60,6 @@ func (h *handlers) listTypes(_ context.Context, in *typesInput, p page.Request) 
 }
 
 func viewType(_ context.Context, t *knownType) eventType {
-	return eventType{Provider: t.provider.Key, DisplayName: t.provider.Name, EventType: t.known.Type,
+	return eventType{Provider: t.provider.Slug, DisplayName: t.provider.Name, EventType: t.known.Type,
 		WrittenAs: t.known.Written}
 }

@@ -49,7 +49,7 @@ func newServer(t *testing.T, store testkit.Store) *server {
 	t.Cleanup(client.Close)
 	now := clock.NewManual(time.UnixMilli(1_750_000_000_123))
 	svc := subscriptions.New(subscriptions.Config{DB: store.DB, Box: box, Clock: now, Targets: client,
-		Connections: directory{}, Environments: live{}, Deliveries: noDeliveries{}})
+		Connections: directory{}, Configs: directory{}, Environments: live{}, Deliveries: noDeliveries{}})
 	key := func(env string, route access.Route) httpapitest.Key {
 		return httpapitest.Key{Environment: id.Environment(env), Grants: access.Open(route)}
 	}
@@ -80,9 +80,11 @@ func (s *server) create(t *testing.T, body string) string {
 
 type directory struct{}
 
-func (directory) ConfigKeyExists(_ id.Environment, key string) (bool, string) {
-	return key == "github", ""
+func (directory) ProviderOf(_ context.Context, _ id.Environment, key string) (string, bool, error) {
+	return key, key == "github", nil
 }
+
+func (directory) Suggest(context.Context, id.Environment, string) string { return "" }
 
 func (directory) Exists(_ context.Context, _ db.Querier, _ id.Environment, key, connectionID string) (bool, error) {
 	return key == "github" && connectionID == "acme", nil

@@ -1,0 +1,61 @@
+package configs
+
+import (
+	"sallyport/internal/platform/patch"
+	"sallyport/internal/platform/secretbox"
+)
+
+// Change holds the fields of a provider configuration that a caller may write.
+type Change struct {
+	DisplayName patch.Field[string]
+	// ClientID, ClientSecret and PrivateKey are the OAuth client. Clearing ClientID clears the other two.
+	ClientID     patch.Field[string]
+	ClientSecret patch.Field[secretbox.Secret]
+	PrivateKey   patch.Field[secretbox.Secret]
+	Scopes       patch.Field[[]string]
+	BaseURL      patch.Field[string]
+	RateLimit    patch.Field[RateLimitChange]
+}
+
+// RateLimitChange is a change of a rate limit, member by member.
+type RateLimitChange struct {
+	Requests   patch.Optional[int64]
+	PerSeconds patch.Optional[int64]
+}
+
+// NewConfig describes a provider configuration to create.
+type NewConfig struct {
+	// Key is nil for the provider's slug.
+	Key      *string
+	Provider string
+	Change
+}
+
+// apply returns c as the change leaves it, apart from the secrets, which seal stores.
+func (ch *Change) apply(c Config) Config {
+	c.DisplayName = ch.DisplayName.Or(c.DisplayName, "")
+	c.ClientID = ch.ClientID.Or(c.ClientID, "")
+	c.Scopes = ch.Scopes.Or(c.Scopes, nil)
+	c.BaseURL = ch.BaseURL.Or(c.BaseURL, "")
+	switch r := ch.RateLimit; {
+	case r.Null:
+		c.RateLimit = nil
+	case r.Set:
+		var next RateLimit
+		if c.RateLimit != nil {
+			next = *c.RateLimit
+		}
+		next.Requests = r.Value.Requests.Or(next.Requests)
+		next.PerSeconds = r.Value.PerSeconds.Or(next.PerSeconds)
+		c.RateLimit = &next
+	}
+	return c
+}
+
+// clears reports whether the change leaves no OAuth client.
+func (ch *Change) clears() bool { return ch.ClientID.Set && ch.ClientID.Null }
+
+// touchesClient reports whether the change sets a part of the OAuth client.
+func (ch *Change) touchesClient() bool {
+	return ch.ClientID.Given() || ch.ClientSecret.Given() || ch.PrivateKey.Given()
+}

@@ -1,0 +1,99 @@
+// Package configs owns provider configurations: a team's own settings of a provider in an environment, such as its
+// OAuth client. See README.md.
+package configs
+
+import (
+	"strings"
+	"time"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/etag"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/secretbox"
+)
+
+// collection is the name under which changes to provider configurations raise the version that caches watch.
+const collection = "provider_configs"
+
+// Limits of a provider configuration.
+const (
+	// MaxConfigs is how many an environment can have. All of them are in memory together.
+	MaxConfigs = 200
+	// MaxDisplayName is in characters.
+	MaxDisplayName = 100
+	// MaxClientID, MaxClientSecret and MaxPrivateKey are in bytes. Some providers give out whole tokens as secrets.
+	MaxClientID     = 512
+	MaxClientSecret = 4096
+	MaxPrivateKey   = 16 << 10
+	// MaxScopes bounds the scopes, and MaxScope each of them, in bytes.
+	MaxScopes = 100
+	MaxScope  = 255
+	// MaxBaseURL is in bytes.
+	MaxBaseURL = 2048
+	// MaxRequests and MaxPerSeconds bound a rate limit.
+	MaxRequests   = 1_000_000
+	MaxPerSeconds = 86_400
+)
+
+// Config is a provider configuration. Those that Resolve returns are shared and read-only.
+type Config struct {
+	// ID names the row. It is empty if there is none: the slug of a provider is a configuration that sets nothing.
+	ID          string
+	Environment id.Environment
+	// Key names the configuration in its environment. It never changes.
+	Key string
+	// Provider is the slug of the provider's definition. It never changes.
+	Provider string
+	// DisplayName is for people; empty for none.
+	DisplayName string
+	// ClientID is that of the OAuth client; empty if there is no client.
+	ClientID string
+	// SecretHint is the last four characters of the client secret; empty if it is too short to show any.
+	SecretHint string
+	// Scopes are what the client requests; nil for what the definition says.
+	Scopes []string
+	// BaseURL replaces that of the definition; empty for none.
+	BaseURL string
+	// RateLimit replaces the budget that the definition declares; nil for none.
+	RateLimit *RateLimit
+	CreatedAt time.Time
+	UpdatedAt time.Time
+
+	// sealedSecret and sealedKey are nil where nothing is stored.
+	sealedSecret, sealedKey []byte
+}
+
+// RateLimit is how many requests a connection may make in a time.
+type RateLimit struct {
+	Requests   int64 `json:"requests"`
+	PerSeconds int64 `json:"per_seconds"`
+}
+
+// Version identifies what the configuration's changes have left. Every change makes UpdatedAt later.
+func (c *Config) Version() etag.Tag { return etag.Of(c.ID, clock.Millis(c.UpdatedAt)) }
+
+// HasSecret reports whether a client secret is stored.
+func (c *Config) HasSecret() bool { return len(c.sealedSecret) > 0 }
+
+// HasPrivateKey reports whether a private key is stored.
+func (c *Config) HasPrivateKey() bool { return len(c.sealedKey) > 0 }
+
+// RedirectURI returns the URL to which a provider sends browsers back, for the configuration of a key.
+func RedirectURI(publicURL, key string) string {
+	return strings.TrimRight(publicURL, "/") + "/oauth/callback/" + key
+}
+
+// blank returns the configuration that a provider's slug is without a row.
+func blank(env id.Environment, slug string) *Config {
+	return &Config{Environment: env, Key: slug, Provider: slug}
+}
+
+// Client is the OAuth client of a configuration, opened.
+type Client struct {
+	// ID is empty if the configuration has no client.
+	ID string
+	// Secret is empty for a public client, and for one that proves itself by its key.
+	Secret secretbox.Secret
+	// PrivateKey is in PEM; empty if there is none.
+	PrivateKey secretbox.Secret
+}

@@ -1,0 +1,139 @@
+package configshttp
+
+import (
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/patch"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/configs"
+)
+
+// providerConfig is the wire form of a provider configuration.
+type providerConfig struct {
+	// The key of the provider configuration.
+	ProviderConfigKey string `json:"provider_config_key" example:"github-eu"`
+	// The slug of the provider's definition.
+	Provider string `json:"provider" example:"github"`
+	// The environment that the provider configuration belongs to.
+	EnvironmentID string `json:"environment_id" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// A name for people; `null` if there is none.
+	DisplayName *string `json:"display_name" example:"GitHub of the European unit"`
+	// Your OAuth client at the provider; `null` if the provider's definition has no mode of OAuth.
+	OAuth httpapi.OrNull[client] `json:"oauth"`
+	// The scopes that connections request by default; `null` for those of the provider's definition.
+	Scopes []string `json:"scopes" nullable:"true" example:"[\"repo\"]"`
+	// The base URL that replaces the one of the provider's definition; `null` if none does.
+	BaseURL *string `json:"base_url" example:"https://github.example.com/api/v3"`
+	// The budget of requests that replaces the one of the provider's definition; `null` if none does.
+	RateLimit httpapi.OrNull[rateLimit] `json:"rate_limit"`
+	// When the provider configuration was created.
+	CreatedAt httpapi.Time `json:"created_at" example:"2026-11-02T09:30:00.000Z"`
+	// When the provider configuration was last changed.
+	UpdatedAt httpapi.Time `json:"updated_at" example:"2026-11-02T09:30:00.000Z"`
+}
+
+type client struct {
+	// The client id; `null` if no client is set up.
+	ClientID *string `json:"client_id" example:"Iv1.8a61f9b3a7aba766"`
+	// Whether a client secret is stored.
+	ClientSecretSet bool `json:"client_secret_set" example:"true"`
+	// The last four characters of the client secret; `null` if it has fewer than 16.
+	ClientSecretHint *string `json:"client_secret_hint" example:"9f3a"`
+	// Whether a private key is stored.
+	PrivateKeySet bool `json:"private_key_set" example:"false"`
+	// The redirect URI, to be registered at the provider. The provider redirects browsers to it.
+	RedirectURI string `json:"redirect_uri" example:"https://gateway.example.com/oauth/callback/github-eu"`
+}
+
+type rateLimit struct {
+	// The number of requests within `per_seconds`.
+	Requests int64 `json:"requests" example:"5000"`
+	// The length of the time, in seconds.
+	PerSeconds int64 `json:"per_seconds" example:"3600"`
+}
+
+// Change holds the writable fields of a provider configuration. It is exported because only exported embedded structs
+// are documented.
+type Change struct {
+	// A name for people, at most 100 characters. `null`, the default for a new provider configuration, means none.
+	DisplayName patch.Field[string] `json:"display_name,omitempty" minLength:"1" maxLength:"100" example:"GitHub of the European unit"`
+	// Your OAuth client at the provider. Members merge: absent ones stay. `null` removes the client with its secrets. Only
+	// providers whose definition has a mode of OAuth accept it.
+	OAuth patch.Field[ClientChange] `json:"oauth,omitempty"`
+	// The scopes that connections request by default; at most 100. The default, `null`, means those of the provider's
+	// definition. Only providers whose definition has a mode of OAuth accept it.
+	Scopes patch.Field[[]string] `json:"scopes,omitempty" maxItems:"100" example:"[\"repo\"]"`
+	// A base URL that replaces the one of the provider's definition: an https URL without a query and without a slash at
+	// its end, on a host that the definition allows. The default, `null`, means that of the definition. Only providers
+	// whose definition has an API accept it.
+	BaseURL patch.Field[string] `json:"base_url,omitempty" maxLength:"2048" format:"uri" example:"https://github.example.com/api/v3"`
+	// A budget of requests for each connection that replaces the one of the provider's definition. Members merge; a new
+	// budget needs both. The default, `null`, means that of the definition. Only providers whose definition has an API
+	// accept it.
+	RateLimit patch.Field[RateLimitChange] `json:"rate_limit,omitempty"`
+}
+
+// ClientChange holds the writable fields of an OAuth client.
+type ClientChange struct {
+	// The client id from the provider, at most 512 ASCII characters. `null` removes the client with its secrets.
+	ClientID patch.Field[string] `json:"client_id,omitempty" minLength:"1" maxLength:"512" example:"Iv1.8a61f9b3a7aba766"`
+	// The client secret from the provider, at most 4096 ASCII characters. It replaces the stored one without
+	// a gap. `null`, the default, means none. It is never returned.
+	ClientSecret patch.Field[secretbox.Secret] `json:"client_secret,omitempty" minLength:"1" maxLength:"4096" format:"password" writeOnly:"true" example:"a-secret-of-the-provider"`
+	// The private key with which the client signs, such as that of a GitHub App: one key in PEM without a passphrase, at
+	// most 16384 bytes. `null`, the default, means none. It is never returned.
+	PrivateKey patch.Field[secretbox.Secret] `json:"private_key,omitempty" minLength:"1" maxLength:"16384" format:"password" writeOnly:"true"`
+}
+
+// RateLimitChange holds the writable fields of a rate limit.
+type RateLimitChange struct {
+	// The number of requests within `per_seconds`: 1 to 1000000.
+	Requests patch.Optional[int64] `json:"requests,omitempty" minimum:"1" maximum:"1000000" example:"5000"`
+	// The length of the time in seconds: 1 to 86400.
+	PerSeconds patch.Optional[int64] `json:"per_seconds,omitempty" minimum:"1" maximum:"86400" example:"3600"`
+}
+
+// creation is the body that creates a provider configuration.
+type creation struct {
+	httpapi.RuleLimits
+	// The slug of the provider's definition. It never changes.
+	Provider string `json:"provider" maxLength:"63" example:"github"`
+	// The key of the provider configuration, unique in the environment. It never changes. It is not the slug of another
+	// provider. Default: the provider's slug.
+	ProviderConfigKey patch.Optional[string] `json:"provider_config_key,omitempty" maxLength:"63" pattern:"^[a-z0-9][a-z0-9-]{0,62}$" example:"github-eu"`
+	Change
+}
+
+// Patch is the body of PATCH. It is exported because only exported embedded structs are documented.
+type Patch struct {
+	httpapi.RuleLimits
+	Change
+}
+
+func (b *creation) domain() configs.NewConfig {
+	return configs.NewConfig{Provider: b.Provider, Key: b.ProviderConfigKey.Pointer(), Change: b.Change.domain()}
+}
+
+func (b *Change) domain() configs.Change {
+	out := configs.Change{DisplayName: b.DisplayName, ClientID: b.OAuth.Value.ClientID,
+		ClientSecret: b.OAuth.Value.ClientSecret, PrivateKey: b.OAuth.Value.PrivateKey, Scopes: b.Scopes,
+		BaseURL: b.BaseURL, RateLimit: patch.Field[configs.RateLimitChange]{Set: b.RateLimit.Set, Null: b.RateLimit.Null,
+			Value: configs.RateLimitChange(b.RateLimit.Value)}}
+	if b.OAuth.Set && b.OAuth.Null {
+		out.ClientID = patch.Clear[string]()
+	}
+	return out
+}
+
+func (h *handlers) view(c *configs.Config) providerConfig {
+	out := providerConfig{
+		ProviderConfigKey: c.Key, Provider: c.Provider, EnvironmentID: string(c.Environment),
+		DisplayName: httpapi.NullIfEmpty(c.DisplayName), Scopes: c.Scopes, BaseURL: httpapi.NullIfEmpty(c.BaseURL),
+		RateLimit: httpapi.OrNull[rateLimit]{Value: (*rateLimit)(c.RateLimit)}, CreatedAt: httpapi.Time(c.CreatedAt), UpdatedAt: httpapi.Time(c.UpdatedAt),
+	}
+	if c.ClientID != "" || h.svc.UsesClient(c.Provider) {
+		out.OAuth.Value = &client{ClientID: httpapi.NullIfEmpty(c.ClientID), ClientSecretSet: c.HasSecret(),
+			ClientSecretHint: httpapi.NullIfEmpty(c.SecretHint), PrivateKeySet: c.HasPrivateKey(),
+			RedirectURI: configs.RedirectURI(h.publicURL, c.Key)}
+	}
+	return out
+}

@@ -1,0 +1,259 @@
+package configs
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/suggest"
+	"sallyport/internal/providers/registry"
+)
+
+const maxKeyBytes = 63
+
+// ValidKey reports whether s has the form of a provider configuration's key.
+func ValidKey(s string) bool {
+	return s != "" && len(s) <= maxKeyBytes && s[0] != '-' && hasKeyCharacters(s)
+}
+
+func hasKeyCharacters(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-'
+	})
+}
+
+// checkIdentity returns the key of a new configuration and its provider; the provider is nil if one of them is invalid.
+func (s *Service) checkIdentity(v *apperr.Violations, in *NewConfig) (key string, p *registry.Provider) {
+	p, known := s.providers.Get(in.Provider)
+	if !known {
+		v.Add("provider", "exists", "there is no such provider"+s.suggestProvider(in.Provider))
+	}
+	if key = in.Provider; in.Key == nil {
+		return key, p
+	}
+	key = *in.Key
+	other, isSlug := s.providers.Get(key)
+	switch {
+	case !ValidKey(key):
+		v.Add("provider_config_key", "pattern",
+			"must be a lower-case letter or digit followed by at most 62 lower-case letters, digits and hyphens")
+	case registry.Reserved(key):
+		v.Add("provider_config_key", "reserved", "the name is reserved")
+	case isSlug && other != p:
+		v.Add("provider_config_key", "slug", "must not be the slug of another provider")
+	default:
+		return key, p
+	}
+	return key, nil
+}
+
+func (s *Service) suggestProvider(slug string) string {
+	var slugs []string
+	for _, p := range s.providers.List() {
+		slugs = append(slugs, p.Definition.Slug)
+	}
+	return suggest.Question(slug, slugs)
+}
+
+// proposal is a change and the configuration that it leads to.
+type proposal struct {
+	change *Change
+	next   *Config
+	// secret and key report whether next has a client secret and a private key.
+	secret, key bool
+}
+
+// check adds every validation error of the proposal that shows without a look at the provider.
+func (p *proposal) check(v *apperr.Violations) {
+	ch := p.change
+	if f := ch.DisplayName; f.Given() {
+		checkText(v, "display_name", f.Value, MaxDisplayName)
+	}
+	if f := ch.ClientID; f.Given() && (f.Value == "" || len(f.Value) > MaxClientID || !printable(f.Value)) {
+		v.Add("oauth.client_id", "pattern", fmt.Sprintf("must be 1 to %d ASCII characters without control characters",
+			MaxClientID))
+	}
+	if f := ch.ClientSecret; f.Given() {
+		checkSecret(v, f.Value.Reveal())
+	}
+	if f := ch.PrivateKey; f.Given() {
+		checkPrivateKey(v, f.Value.Reveal())
+	}
+	p.checkClient(v)
+	if f := ch.Scopes; f.Given() {
+		checkScopes(v, f.Value)
+	}
+	if f := ch.RateLimit; f.Given() {
+		checkRateLimit(v, p.next.RateLimit)
+	}
+}
+
+// checkClient checks that no part of an OAuth client is without its id.
+func (p *proposal) checkClient(v *apperr.Violations) {
+	ch := p.change
+	switch {
+	case p.next.ClientID != "" || ch.ClientID.Given():
+	case ch.clears() && (ch.ClientSecret.Given() || ch.PrivateKey.Given()):
+		v.Add("oauth.client_id", "coherent", "must not be cleared together with a new client_secret or private_key")
+	case p.secret || p.key:
+		v.Add("oauth.client_id", "required", "the field is required with a client_secret or private_key")
+	}
+}
+
+func checkText(v *apperr.Violations, location, text string, most int) {
+	switch {
+	case strings.TrimSpace(text) == "":
+		v.Add(location, "min_length", "must not be blank")
+	case utf8.RuneCountInString(text) > most:
+		v.Add(location, "max_length", fmt.Sprintf("must be at most %d characters", most))
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+		v.Add(location, "pattern", "must not hold control characters")
+	}
+}
+
+// checkSecret checks a client secret by RFC 6749, appendix A.2.
+func checkSecret(v *apperr.Violations, secret string) {
+	const at = "oauth.client_secret"
+	switch {
+	case secret == "" || len(secret) > MaxClientSecret || !printable(secret):
+		v.Add(at, "pattern", fmt.Sprintf("must be 1 to %d ASCII characters without control characters", MaxClientSecret))
+	case strings.TrimSpace(secret) != secret:
+		v.Add(at, "pattern", "must not begin or end with blanks, which are easily copied along with a secret")
+	}
+}
+
+func checkPrivateKey(v *apperr.Violations, text string) {
+	const at = "oauth.private_key"
+	switch {
+	case len(text) > MaxPrivateKey:
+		v.Add(at, "max_length", fmt.Sprintf("must be at most %d bytes", MaxPrivateKey))
+	case !isPrivateKey(text):
+		v.Add(at, "pem", "must be one private key in PEM, without a passphrase: PKCS #8, PKCS #1 or SEC 1")
+	}
+}
+
+// isPrivateKey reports whether the text is one private key in PEM.
+func isPrivateKey(text string) bool {
+	block, rest := pem.Decode([]byte(text))
+	if block == nil || strings.TrimSpace(string(rest)) != "" {
+		return false
+	}
+	var err error
+	switch block.Type {
+	case "PRIVATE KEY":
+		_, err = x509.ParsePKCS8PrivateKey(block.Bytes)
+	case "RSA PRIVATE KEY":
+		_, err = x509.ParsePKCS1PrivateKey(block.Bytes)
+	case "EC PRIVATE KEY":
+		_, err = x509.ParseECPrivateKey(block.Bytes)
+	default:
+		return false
+	}
+	return err == nil
+}
+
+func checkScopes(v *apperr.Violations, scopes []string) {
+	if len(scopes) > MaxScopes {
+		v.Add("scopes", "max_items", fmt.Sprintf("must be at most %d scopes", MaxScopes))
+		return
+	}
+	for i, scope := range scopes {
+		at := fmt.Sprintf("scopes[%d]", i)
+		switch {
+		case scope == "" || len(scope) > MaxScope || !isScope(scope):
+			v.Add(at, "pattern", "must be a scope of OAuth 2.0: visible ASCII characters other than quotation mark and "+
+				"backslash")
+		case slices.Contains(scopes[:i], scope):
+			v.Add(at, "unique", "must occur only once")
+		}
+	}
+}
+
+// isScope reports whether s has only characters of a scope-token (RFC 6749, section 3.3).
+func isScope(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' })
+}
+
+func checkRateLimit(v *apperr.Violations, r *RateLimit) {
+	for _, f := range []struct {
+		name    string
+		n, most int64
+	}{{"requests", r.Requests, MaxRequests}, {"per_seconds", r.PerSeconds, MaxPerSeconds}} {
+		if f.n < 1 || f.n > f.most {
+			v.Add("rate_limit."+f.name, "range", fmt.Sprintf("must be 1 to %d", f.most))
+		}
+	}
+}
+
+// printable reports whether s has only characters of RFC 6749's VSCHAR.
+func printable(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+// checkProvider adds the errors of settings that the provider's definition has no use for, and of a base URL that leads
+// elsewhere. It resolves the name of the URL.
+func (s *Service) checkProvider(ctx context.Context, v *apperr.Violations, slug string, ch *Change) {
+	if !s.UsesClient(slug) {
+		const message = "the provider's definition has no mode of OAuth"
+		if ch.touchesClient() {
+			v.Add("oauth", "mode", message)
+		}
+		if ch.Scopes.Given() {
+			v.Add("scopes", "mode", message)
+		}
+	}
+	known, allowed := s.hostsOf(slug)
+	const message = "the provider has no API here yet"
+	if !known {
+		if ch.RateLimit.Given() {
+			v.Add("rate_limit", "api", message)
+		}
+		if ch.BaseURL.Given() {
+			v.Add("base_url", "api", message)
+		}
+		return
+	}
+	if ch.BaseURL.Given() {
+		s.checkBaseURL(ctx, v, ch.BaseURL.Value, allowed)
+	}
+}
+
+func (s *Service) checkBaseURL(ctx context.Context, v *apperr.Violations, raw string, allowed func(*url.URL) bool) {
+	const at = "base_url"
+	if len(raw) > MaxBaseURL {
+		v.Add(at, "max_length", fmt.Sprintf("must be at most %d bytes", MaxBaseURL))
+		return
+	}
+	u, refused := s.targets.ParseTarget(raw)
+	if refused == nil {
+		refused = s.targets.CheckTarget(ctx, raw)
+	}
+	switch {
+	case refused != nil:
+		v.Add(at, refused.Code, refused.Message)
+	case u.RawQuery != "" || u.ForceQuery:
+		v.Add(at, "url", "must have no query")
+	case strings.HasSuffix(u.EscapedPath(), "/"):
+		v.Add(at, "url", "must not end with a slash")
+	case !allowed(u):
+		v.Add(at, "allowed_hosts", "must lead to a host that the provider's definition allows")
+	}
+}
+
+// UsesClient reports whether the definition of the provider has a mode that needs an OAuth client.
+func (s *Service) UsesClient(slug string) bool { return s.clients != nil && s.clients.UsesClient(slug) }
+
+// hostsOf returns whether the provider has an API here, and which URLs of it its definition allows.
+func (s *Service) hostsOf(slug string) (known bool, allowed func(*url.URL) bool) {
+	if s.hosts == nil {
+		return false, nil
+	}
+	return s.hosts.HostsOf(slug)
+}
