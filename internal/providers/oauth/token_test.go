@@ -243,6 +243,18 @@ func TestErrorKinds(t *testing.T) {
 	}
 }
 
+// A definition's tests do not see a body over the limit, and a text that is not UTF-8 has no values.
+func TestJudgedBodies(t *testing.T) {
+	t.Parallel()
+	always := func(int, http.Header, []byte) bool { return true }
+	for _, size := range []int{1 << 20, 1<<20 + 1} {
+		_, err := oauth.ParseToken(oauth.TokenSpec{DeadWhen: []oauth.Test{always}}, 400, nil, make([]byte, size), now)
+		require.Equal(t, size == 1<<20, asTokenError(t, err).Kind == oauth.GrantDead)
+	}
+	require.True(t, oauth.BodyIs("/a~1b/0", "1", "true")(200, nil, []byte(`{"a/b":[true]}`)))
+	require.False(t, oauth.BodyIs("a", "b")(200, nil, []byte("{\"a\":\"b\",\"c\":\"\xff\"}")))
+}
+
 // A provider's wait is taken in both of its forms, and is bounded.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
