@@ -238,7 +238,7 @@ func TestRules(t *testing.T) {
 			"line break": {github("a", configs.Change{ClientID: patch.To("x"), ClientSecret: secret("x\n")}),
 				[]string{"oauth.client_secret pattern"}},
 			"public key": {github("a",
-				configs.Change{ClientID: patch.To("x"), PrivateKey: secret("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n")}),
+				configs.Change{ClientID: patch.To("x"), PrivateKey: secret(publicKey)}),
 				[]string{"oauth.private_key pem"}},
 			"two keys": {github("a",
 				configs.Change{ClientID: patch.To("x"), PrivateKey: secret(privateKey() + privateKey())}),
@@ -249,7 +249,8 @@ func TestRules(t *testing.T) {
 				[]string{"scopes max_items"}},
 			"rate": {github("a", configs.Change{RateLimit: rate(0, 86_401)}),
 				[]string{"rate_limit.requests range", "rate_limit.per_seconds range"}},
-			"half a rate": {github("a", configs.Change{RateLimit: patch.To(configs.RateLimitChange{Requests: patch.Some[int64](1)})}),
+			"half a rate": {github("a", configs.Change{RateLimit: patch.To(configs.RateLimitChange{
+				Requests: patch.Some[int64](1)})}),
 				[]string{"rate_limit.per_seconds range"}},
 			"http": {github("a", configs.Change{BaseURL: patch.To("http://198.51.99.7/api")}),
 				[]string{"base_url scheme_refused"}},
