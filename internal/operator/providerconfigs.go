@@ -88,8 +88,8 @@ func (s *ConfigSettings) change() configs.Change {
 		ch.RateLimit = patch.To(r)
 	}
 	for _, name := range s.Clear {
-		if clear, ok := clearing()[name]; ok {
-			clear(&ch)
+		if reset, ok := clearing()[name]; ok {
+			reset(&ch)
 		}
 	}
 	return ch

@@ -63,8 +63,8 @@ func TestSystemRoles(t *testing.T) {
 func TestOrderOfPermissions(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []access.Permission{access.ConnectionsRead, access.ConfigsRead, access.SubscriptionsRead,
-		access.EventsRead, access.TeamRead, access.MembersRead, access.RolesRead, access.EnvironmentsRead, access.APIKeysRead, access.AuditRead,
-		access.AuditExport, access.SSORead}, access.Auditor.Permissions())
+		access.EventsRead, access.TeamRead, access.MembersRead, access.RolesRead, access.EnvironmentsRead, access.APIKeysRead,
+		access.AuditRead, access.AuditExport, access.SSORead}, access.Auditor.Permissions())
 	for _, r := range access.SystemRoles() {
 		if r == access.Auditor {
 			continue

@@ -69,6 +69,7 @@ func TestConfigsAreStored(t *testing.T) {
 		var actions []string
 		rows, err := s.DB.Read().QueryContext(t.Context(), `SELECT action, changes, details FROM audit_events ORDER BY id`)
 		require.NoError(t, err)
+		defer func() { require.NoError(t, rows.Close()) }()
 		for rows.Next() {
 			var action, changes, details string
 			require.NoError(t, rows.Scan(&action, &changes, &details))
@@ -77,7 +78,6 @@ func TestConfigsAreStored(t *testing.T) {
 			require.NotContains(t, changes+details, "PRIVATE KEY")
 		}
 		require.NoError(t, rows.Err())
-		require.NoError(t, rows.Close())
 		require.Equal(t, []string{"provider_config.create", "provider_config.create", "provider_config.delete"}, actions)
 	})
 }
@@ -213,36 +213,55 @@ func TestRules(t *testing.T) {
 			in   configs.NewConfig
 			want []string
 		}{
-			"provider":      {configs.NewConfig{Provider: "githb"}, []string{"provider exists"}},
-			"form":          {github("GitHub", configs.Change{}), []string{"provider_config_key pattern"}},
-			"hyphen":        {github("-a", configs.Change{}), []string{"provider_config_key pattern"}},
-			"empty":         {github("", configs.Change{}), []string{"provider_config_key pattern"}},
-			"long":          {github(long(64), configs.Change{}), []string{"provider_config_key pattern"}},
-			"reserved":      {github("execute", configs.Change{}), []string{"provider_config_key reserved"}},
-			"own events":    {github("sallyport", configs.Change{}), []string{"provider_config_key reserved"}},
-			"foreign slug":  {github("slack", configs.Change{}), []string{"provider_config_key slug"}},
-			"blank name":    {github("a", configs.Change{DisplayName: patch.To(" ")}), []string{"display_name min_length"}},
-			"long name":     {github("a", configs.Change{DisplayName: patch.To(long(101))}), []string{"display_name max_length"}},
-			"control":       {github("a", configs.Change{DisplayName: patch.To("a\x00b")}), []string{"display_name pattern"}},
-			"client id":     {github("a", configs.Change{ClientID: patch.To("ä")}), []string{"oauth.client_id pattern"}},
-			"no client id":  {github("a", configs.Change{ClientSecret: secret("x")}), []string{"oauth.client_id required"}},
-			"only a key":    {github("a", configs.Change{PrivateKey: secret(privateKey())}), []string{"oauth.client_id required"}},
-			"copied blanks": {github("a", configs.Change{ClientID: patch.To("x"), ClientSecret: secret("x ")}), []string{"oauth.client_secret pattern"}},
-			"line break":    {github("a", configs.Change{ClientID: patch.To("x"), ClientSecret: secret("x\n")}), []string{"oauth.client_secret pattern"}},
-			"public key":    {github("a", configs.Change{ClientID: patch.To("x"), PrivateKey: secret("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n")}), []string{"oauth.private_key pem"}},
-			"two keys":      {github("a", configs.Change{ClientID: patch.To("x"), PrivateKey: secret(privateKey() + privateKey())}), []string{"oauth.private_key pem"}},
-			"scopes":        {github("a", configs.Change{Scopes: patch.To([]string{"a", "a", "b c", ""})}), []string{"scopes[1] unique", "scopes[2] pattern", "scopes[3] pattern"}},
-			"many scopes":   {github("a", configs.Change{Scopes: patch.To(make([]string, 101))}), []string{"scopes max_items"}},
-			"rate":          {github("a", configs.Change{RateLimit: rate(0, 86_401)}), []string{"rate_limit.requests range", "rate_limit.per_seconds range"}},
-			"half a rate": {github("a", configs.Change{RateLimit: patch.To(configs.RateLimitChange{Requests: patch.Some[int64](1)})}),
+			"provider":     {configs.NewConfig{Provider: "githb"}, []string{"provider exists"}},
+			"form":         {github("GitHub", configs.Change{}), []string{"provider_config_key pattern"}},
+			"hyphen":       {github("-a", configs.Change{}), []string{"provider_config_key pattern"}},
+			"empty":        {github("", configs.Change{}), []string{"provider_config_key pattern"}},
+			"long":         {github(long(64), configs.Change{}), []string{"provider_config_key pattern"}},
+			"reserved":     {github("execute", configs.Change{}), []string{"provider_config_key reserved"}},
+			"own events":   {github("sallyport", configs.Change{}), []string{"provider_config_key reserved"}},
+			"foreign slug": {github("slack", configs.Change{}), []string{"provider_config_key slug"}},
+			"blank name": {github("a", configs.Change{DisplayName: patch.To(" ")}),
+				[]string{"display_name min_length"}},
+			"long name": {github("a", configs.Change{DisplayName: patch.To(long(101))}),
+				[]string{"display_name max_length"}},
+			"control": {github("a", configs.Change{DisplayName: patch.To("a\x00b")}),
+				[]string{"display_name pattern"}},
+			"client id": {github("a", configs.Change{ClientID: patch.To("ä")}),
+				[]string{"oauth.client_id pattern"}},
+			"no client id": {github("a", configs.Change{ClientSecret: secret("x")}),
+				[]string{"oauth.client_id required"}},
+			"only a key": {github("a", configs.Change{PrivateKey: secret(privateKey())}),
+				[]string{"oauth.client_id required"}},
+			"copied blanks": {github("a", configs.Change{ClientID: patch.To("x"), ClientSecret: secret("x ")}),
+				[]string{"oauth.client_secret pattern"}},
+			"line break": {github("a", configs.Change{ClientID: patch.To("x"), ClientSecret: secret("x\n")}),
+				[]string{"oauth.client_secret pattern"}},
+			"public key": {github("a",
+				configs.Change{ClientID: patch.To("x"), PrivateKey: secret(publicKey)}),
+				[]string{"oauth.private_key pem"}},
+			"two keys": {github("a",
+				configs.Change{ClientID: patch.To("x"), PrivateKey: secret(privateKey() + privateKey())}),
+				[]string{"oauth.private_key pem"}},
+			"scopes": {github("a", configs.Change{Scopes: patch.To([]string{"a", "a", "b c", ""})}),
+				[]string{"scopes[1] unique", "scopes[2] pattern", "scopes[3] pattern"}},
+			"many scopes": {github("a", configs.Change{Scopes: patch.To(make([]string, 101))}),
+				[]string{"scopes max_items"}},
+			"rate": {github("a", configs.Change{RateLimit: rate(0, 86_401)}),
+				[]string{"rate_limit.requests range", "rate_limit.per_seconds range"}},
+			"half a rate": {github("a", configs.Change{RateLimit: patch.To(configs.RateLimitChange{
+				Requests: patch.Some[int64](1)})}),
 				[]string{"rate_limit.per_seconds range"}},
-			"http":     {github("a", configs.Change{BaseURL: patch.To("http://198.51.99.7/api")}), []string{"base_url scheme_refused"}},
-			"loopback": {github("a", configs.Change{BaseURL: patch.To("https://127.0.0.1/api")}), []string{"base_url target_refused"}},
+			"http": {github("a", configs.Change{BaseURL: patch.To("http://198.51.99.7/api")}),
+				[]string{"base_url scheme_refused"}},
+			"loopback": {github("a", configs.Change{BaseURL: patch.To("https://127.0.0.1/api")}),
+				[]string{"base_url target_refused"}},
 			"elsewhere": {github("a", configs.Change{BaseURL: patch.To("https://198.51.99.8/api")}),
 				[]string{"base_url allowed_hosts"}},
 			"query": {github("a", configs.Change{BaseURL: patch.To(apiURL + "?")}), []string{"base_url url"}},
 			"slash": {github("a", configs.Change{BaseURL: patch.To(apiURL + "/")}), []string{"base_url url"}},
-			"user":  {github("a", configs.Change{BaseURL: patch.To("https://u@198.51.99.7/api")}), []string{"base_url userinfo_refused"}},
+			"user": {github("a", configs.Change{BaseURL: patch.To("https://u@198.51.99.7/api")}),
+				[]string{"base_url userinfo_refused"}},
 			"no outbound half": {configs.NewConfig{Provider: "slack", Change: full("").Change},
 				[]string{"oauth mode", "scopes mode", "base_url api", "rate_limit api"}},
 			"several": {github("slack", configs.Change{DisplayName: patch.To(""), ClientID: patch.To(long(513))}),

@@ -32,6 +32,7 @@ import (
 const (
 	clientSecret = "a secret of the provider: 9f3a"
 	nextSecret   = "the secret that replaces it: 77b2"
+	publicKey    = "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"
 	apiURL       = "https://198.51.99.7/api"
 )
 

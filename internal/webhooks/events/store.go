@@ -66,7 +66,8 @@ type Configs interface {
 
 // New returns a Store.
 func New(c Config) *Store {
-	s := &Store{db: c.DB, deliveries: c.Deliveries, retention: c.Retention, clock: c.Clock, types: c.Types, configs: c.Configs,
+	s := &Store{db: c.DB, deliveries: c.Deliveries, retention: c.Retention, clock: c.Clock, types: c.Types,
+		configs:     c.Configs,
 		readTimeout: readTimeout, searchTime: searchTime, windowLimit: windowLimit, window: firstWindow}
 	if s.retention == nil {
 		s.retention = unlimited{}

@@ -32,7 +32,8 @@ type Directory struct {
 
 // NewDirectory returns a Directory that has read nothing yet. types and configs may be nil.
 func NewDirectory(d *db.DB, types eventtypes.Source, configs Configs) *Directory {
-	return &Directory{db: d, types: types, configs: configs, live: map[id.Environment]*liveIndex{}, wanted: map[id.Environment]struct{}{}}
+	return &Directory{db: d, types: types, configs: configs, live: map[id.Environment]*liveIndex{},
+		wanted: map[id.Environment]struct{}{}}
 }
 
 // Configs knows the provider configurations of environments. It reads memory, except at first and after a change.

@@ -44,7 +44,9 @@ func (sub *Subscription) Explain(rules eventtypes.Rules, providerConfigKey, conn
 
 // ExplainOwn is Explain for one of the gateway's own events, whose types no provider writes.
 func (sub *Subscription) ExplainOwn(providerConfigKey, connectionID, eventType string) Explanation {
-	return sub.explain(eventtypes.Rules{}, providerConfigKey, connectionID, func(p Pattern) bool { return p.matchesOwn(eventType) })
+	return sub.explain(eventtypes.Rules{}, providerConfigKey, connectionID, func(p Pattern) bool {
+		return p.matchesOwn(eventType)
+	})
 }
 
 func (sub *Subscription) explain(rules eventtypes.Rules, providerConfigKey, connectionID string,

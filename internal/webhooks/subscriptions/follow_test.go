@@ -48,7 +48,7 @@ func TestAChangeReadsOnlyItsSubscription(t *testing.T) {
 		require.NoError(t, reader.Refresh(t.Context()))
 		all := func(s *subscriptions.Service) (mine, others []subscriptions.Matched) {
 			t.Helper()
-			others, g, err := s.Match(t.Context(), w.other, subscriptions.Origin{Provider: "github", ProviderConfigKey: "github", ConnectionID: "acme"}, []string{"a"})
+			others, g, err := s.Match(t.Context(), w.other, origin("github", "acme"), []string{"a"})
 			require.NoError(t, err)
 			require.True(t, s.Current(w.other, g))
 			return w.match(t, s, "a"), others
@@ -92,7 +92,7 @@ func TestGenerations(t *testing.T) {
 		sub := w.create(t, "*")
 		require.NoError(t, w.Refresh(t.Context()))
 		generation := func() subscriptions.Generation {
-			_, g, err := w.Match(t.Context(), w.p.Environment, subscriptions.Origin{Provider: "github", ProviderConfigKey: "github", ConnectionID: "acme"}, []string{"a"})
+			_, g, err := w.Match(t.Context(), w.p.Environment, origin("github", "acme"), []string{"a"})
 			require.NoError(t, err)
 			require.True(t, w.Current(w.p.Environment, g))
 			return g
@@ -180,7 +180,7 @@ func TestProcessesFollowEachOther(t *testing.T) {
 					require.NoError(rt, err)
 				}
 				if rapid.Bool().Draw(rt, "look") {
-					_, _, err := s.Match(t.Context(), p.Environment, subscriptions.Origin{Provider: "github", ProviderConfigKey: "github", ConnectionID: "acme"}, []string{"a"})
+					_, _, err := s.Match(t.Context(), p.Environment, origin("github", "acme"), []string{"a"})
 					require.NoError(rt, err)
 				}
 			}
@@ -197,7 +197,7 @@ func TestProcessesFollowEachOther(t *testing.T) {
 
 // shape is what a process finds for a type, with the text of the filters.
 func shape(t require.TestingT, env id.Environment, s *subscriptions.Service, eventType string) (out []string) {
-	found, _, err := s.Match(context.Background(), env, subscriptions.Origin{Provider: "github", ProviderConfigKey: "github", ConnectionID: "acme"}, []string{eventType})
+	found, _, err := s.Match(context.Background(), env, origin("github", "acme"), []string{eventType})
 	require.NoError(t, err)
 	for _, m := range found {
 		line := fmt.Sprint(m.ID, " ", m.Enabled)
@@ -227,7 +227,7 @@ func TestChangesMeet(t *testing.T) {
 					enabled := i%2 == 1
 					_, err := w.Update(t.Context(), w.p, sub,
 						subscriptions.Change{Settings: subscriptions.Settings{Enabled: patch.Some(enabled)}})
-					found, _, matchErr := w.Match(t.Context(), w.p.Environment, subscriptions.Origin{Provider: "github", ProviderConfigKey: "github", ConnectionID: "acme"}, []string{"a"})
+					found, _, matchErr := w.Match(t.Context(), w.p.Environment, origin("github", "acme"), []string{"a"})
 					shows := slices.Contains(found, subscriptions.Matched{ID: sub, Enabled: enabled})
 					if err := errors.Join(err, matchErr); err != nil || !shows {
 						t.Errorf("the change shows when it has returned: %v, %v", found, err)
@@ -239,7 +239,7 @@ func TestChangesMeet(t *testing.T) {
 		all.Go(func() {
 			for range 20 {
 				err := reader.Refresh(t.Context())
-				_, _, matchErr := reader.Match(t.Context(), w.p.Environment, subscriptions.Origin{Provider: "github", ProviderConfigKey: "github", ConnectionID: "acme"}, []string{"a"})
+				_, _, matchErr := reader.Match(t.Context(), w.p.Environment, origin("github", "acme"), []string{"a"})
 				if err := errors.Join(err, matchErr, w.Refresh(t.Context())); err != nil {
 					t.Error(err)
 					return
@@ -265,11 +265,11 @@ func TestAnIndexThatCannotFollowIsDropped(t *testing.T) {
 		w.match(t, w.Service, "a")
 		w.unread(t, sub.ID)
 		require.NoError(t, w.Disable(t.Context(), w.p.Environment, sub.ID, "gone"))
-		_, _, err := w.Match(t.Context(), w.p.Environment, subscriptions.Origin{Provider: "github", ProviderConfigKey: "github", ConnectionID: "acme"}, []string{"a"})
+		_, _, err := w.Match(t.Context(), w.p.Environment, origin("github", "acme"), []string{"a"})
 		require.Error(t, err)
 		w.exec(t, `UPDATE webhook_subscriptions SET event_types = '["a"]' WHERE id = $1`, sub.ID)
 		require.Equal(t, []subscriptions.Matched{{ID: sub.ID}}, w.match(t, w.Service, "a"))
-		_, _, err = w.Match(t.Context(), id.Environment("env_none"), subscriptions.Origin{Provider: "github", ProviderConfigKey: "github", ConnectionID: "acme"}, []string{"a"})
+		_, _, err = w.Match(t.Context(), id.Environment("env_none"), origin("github", "acme"), []string{"a"})
 		require.NoError(t, err)
 	})
 }

@@ -254,8 +254,7 @@ func (x *index) wantsOwn() bool { return x.root.literal[OwnProvider] != nil }
 // maxScopes is the most that scopesOf returns.
 const maxScopes = 8
 
-// scopesOf appends the scopes of slots that select events of the scope: restricted by nothing, by one of its parts, or by
-// some.
+// scopesOf appends the scopes of slots that select events of the scope: restricted by nothing, or by some of its parts.
 func (x *index) scopesOf(to []scope, event scope) []scope {
 	key, connection := event.providerConfigKey, event.connectionID
 	to = append(to, scope{}, scope{providerConfigKey: key}, scope{connectionID: connection},

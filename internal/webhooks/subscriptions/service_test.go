@@ -59,7 +59,7 @@ func TestScopesNarrow(t *testing.T) {
 		_, err = w.Update(t.Context(), w.p, sub.ID,
 			subscriptions.Change{Settings: subscriptions.Settings{ProviderConfigKey: patch.Clear[string]()}})
 		require.NoError(t, err)
-		found, _, err := w.Match(t.Context(), w.p.Environment, subscriptions.Origin{Provider: "slack", ProviderConfigKey: "slack", ConnectionID: "acme"}, []string{"a"})
+		found, _, err := w.Match(t.Context(), w.p.Environment, origin("slack", "acme"), []string{"a"})
 		require.NoError(t, err)
 		require.Len(t, found, 1)
 	})
@@ -212,7 +212,7 @@ func TestForeignEnvironment(t *testing.T) {
 			_, err = w.Target(t.Context(), w.other, subscriptionID)
 			require.True(t, apperr.Is(err, apperr.CodeNotFound), "%v", err)
 		}
-		found, _, err := w.Match(t.Context(), w.other, subscriptions.Origin{Provider: "github", ProviderConfigKey: "github", ConnectionID: "acme"}, []string{"a"})
+		found, _, err := w.Match(t.Context(), w.other, origin("github", "acme"), []string{"a"})
 		require.NoError(t, err)
 		require.Empty(t, found)
 		request, err := page.Query{}.Parse("", id.Matcher(id.PrefixSubscription))

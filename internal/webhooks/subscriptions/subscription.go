@@ -186,8 +186,9 @@ type Target struct {
 	Retiring    []RetiringKey
 	Headers     []Header
 	PayloadMode PayloadMode
-	// TypeOf returns the type under which the subscription gets an event of a provider with these types: the first of them that a pattern matches. If none does, because the patterns have changed since or because the event is
-	// sent regardless of them, it is the first.
+	// TypeOf returns the type under which the subscription gets an event of a provider with these types: the first of them
+	// that a pattern matches. If none does, because the patterns have changed since or because the event is sent
+	// regardless of them, it is the first.
 	TypeOf func(provider string, types []string) string
 	// Timeout limits a whole attempt.
 	Timeout time.Duration

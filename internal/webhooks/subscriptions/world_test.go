@@ -55,7 +55,8 @@ func newWorld(t *testing.T, store testkit.Store) *world {
 		},
 		other: id.Environment(id.New(id.PrefixEnvironment)),
 	}
-	w.cfg = subscriptions.Config{DB: store.DB, Box: box, Clock: w.clock, Targets: client, Connections: directory{}, Configs: directory{},
+	w.cfg = subscriptions.Config{DB: store.DB, Box: box, Clock: w.clock, Targets: client, Connections: directory{},
+		Configs:      directory{},
 		Environments: environments{}, Deliveries: w.control}
 	w.Service = w.process()
 	w.exec(t, `INSERT INTO teams (id, name, created_ms) VALUES ($1, 'Acme', 0)`, string(w.p.Team))
@@ -85,7 +86,7 @@ func (w *world) create(t *testing.T, eventTypes ...string) subscriptions.Subscri
 
 func (w *world) match(t *testing.T, s *subscriptions.Service, types ...string) []subscriptions.Matched {
 	t.Helper()
-	found, _, err := s.Match(t.Context(), w.p.Environment, subscriptions.Origin{Provider: "github", ProviderConfigKey: "github", ConnectionID: "acme"}, types)
+	found, _, err := s.Match(t.Context(), w.p.Environment, origin("github", "acme"), types)
 	require.NoError(t, err)
 	return found
 }
@@ -104,6 +105,11 @@ func (w *world) audited(t *testing.T, subscriptionID string) (actions, changes [
 	}
 	require.NoError(t, rows.Err())
 	return actions, changes
+}
+
+// origin returns where an event of a configuration comes from whose key is its provider's slug.
+func origin(key, connectionID string) subscriptions.Origin {
+	return subscriptions.Origin{Provider: key, ProviderConfigKey: key, ConnectionID: connectionID}
 }
 
 func change(eventTypes ...string) subscriptions.Change {

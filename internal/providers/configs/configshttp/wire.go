@@ -128,7 +128,8 @@ func (h *handlers) view(c *configs.Config) providerConfig {
 	out := providerConfig{
 		ProviderConfigKey: c.Key, Provider: c.Provider, EnvironmentID: string(c.Environment),
 		DisplayName: httpapi.NullIfEmpty(c.DisplayName), Scopes: c.Scopes, BaseURL: httpapi.NullIfEmpty(c.BaseURL),
-		RateLimit: httpapi.OrNull[rateLimit]{Value: (*rateLimit)(c.RateLimit)}, CreatedAt: httpapi.Time(c.CreatedAt), UpdatedAt: httpapi.Time(c.UpdatedAt),
+		RateLimit: httpapi.OrNull[rateLimit]{Value: (*rateLimit)(c.RateLimit)},
+		CreatedAt: httpapi.Time(c.CreatedAt), UpdatedAt: httpapi.Time(c.UpdatedAt),
 	}
 	if c.ClientID != "" || h.svc.UsesClient(c.Provider) {
 		out.OAuth.Value = &client{ClientID: httpapi.NullIfEmpty(c.ClientID), ClientSecretSet: c.HasSecret(),
