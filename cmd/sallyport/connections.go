@@ -22,6 +22,7 @@ type connectionsCommand struct {
 	Show       connectionsShow       `cmd:"" help:"Show a connection."`
 	Create     connectionsCreate     `cmd:"" help:"Create a connection and print the URL that its provider posts to."`
 	Update     connectionsUpdate     `cmd:"" help:"Change a connection."`
+	Test       connectionsTest       `cmd:"" help:"Test a connection's credentials at the provider."`
 	Enable     connectionsEnable     `cmd:"" help:"Accept webhooks of a disabled connection again."`
 	Disable    connectionsDisable    `cmd:"" help:"Respond to a connection's webhooks with 503 until it is enabled."`
 	RotatePath connectionsRotatePath `cmd:"" help:"Replace the path token of a connection's webhook URL; the old URL stops working immediately."`
@@ -52,8 +53,9 @@ type connectionRow struct {
 	Provider          string  `json:"provider"`
 	Status            string  `json:"status"`
 	StatusReason      *string `json:"status_reason"`
-	WebhookURL        string  `json:"webhook_url"`
-	Webhook           struct {
+	WebhookURL        *string `json:"webhook_url"`
+	authRow
+	Webhook struct {
 		HasSecret     bool              `json:"has_secret"`
 		SecretHint    *string           `json:"secret_hint"`
 		Scheme        *string           `json:"scheme"`
@@ -90,7 +92,7 @@ func (r *connectionRow) secret() string {
 
 type connectionsList struct {
 	Provider []string `placeholder:"KEY" help:"Only connections of these provider configurations."`
-	Status   []string `placeholder:"STATUS" enum:"active,disabled" help:"Only active connections, or only disabled ones."`
+	Status   []string `placeholder:"STATUS" enum:"active,needs_reauth,disabled" help:"Only connections with one of these statuses: active, needs_reauth, disabled."`
 	Q        string   `name:"q" placeholder:"PREFIX" help:"Only connections with ids that begin with this text."`
 	paging   `embed:""`
 	apiFlags `embed:""`
@@ -109,7 +111,7 @@ func (c *connectionsList) Run(ctx context.Context, e *env) error {
 		return e.list(ctx, api, apiclient.Request{Path: connectionsPath, Query: q}, c.paging, c.JSON, "connections", t,
 			func(t *terminal.Table, row json.RawMessage) error {
 				r, err := into[connectionRow](row)
-				t.Row(r.ProviderConfigKey, r.ConnectionID, r.Status, r.secret(), r.WebhookURL)
+				t.Row(r.ProviderConfigKey, r.ConnectionID, r.Status, r.secret(), value(r.WebhookURL))
 				return err
 			})
 	})
@@ -149,10 +151,12 @@ func (f apiFlags) connection(e *env, body json.RawMessage) error {
 		}
 		metadata = string(text)
 	}
-	return e.printFields([][2]string{
+	fields := [][2]string{
 		{"Connection", r.ProviderConfigKey + "/" + r.ConnectionID}, {"Provider", r.Provider}, {"UUID", r.UUID},
-		{"Status", r.Status}, {"Status reason", value(r.StatusReason)}, {"Webhook URL", r.WebhookURL},
-		{"Webhook alias", value(r.WebhookAlias)}, {"Webhook secret", r.secret()}, {"Parameters", pairs(w.Params)},
+		{"Status", r.Status}, {"Status reason", value(r.StatusReason)}}
+	return e.printFields(append(append(fields, r.authRow.fields()...), [][2]string{
+		{"Webhook URL", value(r.WebhookURL)}, {"Webhook alias", value(r.WebhookAlias)}, {"Webhook secret", r.secret()},
+		{"Parameters", pairs(w.Params)},
 		{"URL base", value(w.URLBase)}, {"Networks", strings.Join(w.SourceCIDRs, " ")},
 		{"Rate limit", counted(w.RateLimit, "per second")}, {"Body limit", counted(&w.MaxBodyBytes, "bytes")},
 		{"Dedupe window", counted(w.DedupeWindow, "seconds")}, {"Same body", w.SameBodyNewID},
@@ -160,7 +164,7 @@ func (f apiFlags) connection(e *env, body json.RawMessage) error {
 		{"On a duplicate", map[bool]string{true: "restart dead deliveries", false: "restart nothing"}[w.Redeliver]},
 		{"Tags", pairs(r.Tags)}, {"Metadata", metadata}, {"Created", clock.Wire(r.CreatedAt)},
 		{"Updated", clock.Wire(r.UpdatedAt)},
-	})
+	}...))
 }
 
 // pairs writes names and values in the order of the names.

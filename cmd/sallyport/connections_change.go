@@ -23,6 +23,7 @@ type connectionFields struct {
 	DedupeWindow      *int64            `name:"dedupe-window-seconds" placeholder:"N" help:"How long a webhook without an id is recognised as a duplicate by its body; 0: never."`
 	Redeliver         *bool             `name:"redeliver-on-duplicate" negatable:"" help:"Whether a webhook that the provider resends restarts the dead deliveries of its event."`
 	SameBodyNewID     string            `name:"same-body-new-id" enum:",accept,refuse" default:"" placeholder:"CHOICE" help:"How to handle a known body under a new id that the provider does not sign: accept, or refuse, which does not forward it."`
+	credentialFlags   `embed:""`
 	Tag               map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"A label; may be given several times."`
 	MetadataFile      string            `placeholder:"PATH" help:"JSON file with an object of your own."`
 	FromFile          string            `placeholder:"PATH" help:"JSON file with the connection's properties, as in the API; - reads standard input. Flags take precedence."`
@@ -33,8 +34,14 @@ func (f *connectionFields) body(e *env) (map[string]any, error) {
 	if f.FromFile == "-" && f.WebhookSecretFile == "-" {
 		return nil, usageError("only one of --from-file and --webhook-secret-file can read standard input")
 	}
+	if f.reads() && (f.FromFile == "-" || f.WebhookSecretFile == "-") {
+		return nil, usageError("only one flag can read standard input")
+	}
 	body, err := e.readProperties(f.FromFile)
 	if err != nil {
+		return nil, err
+	}
+	if err := f.credentialFlags.add(e, body); err != nil {
 		return nil, err
 	}
 	if f.WebhookSecretFile != "" {
@@ -131,7 +138,7 @@ func (c *connectionsCreate) Run(ctx context.Context, e *env) error {
 		if err := c.connection(e, a.Body); err != nil {
 			return err
 		}
-		if r, err := into[connectionRow](a.Body); err == nil && r.secret() == "missing" {
+		if r, err := into[connectionRow](a.Body); err == nil && r.secret() == "missing" && r.Credentials == nil {
 			e.note("The connection has no webhook secret yet, so it rejects every webhook. Add one with\n"+
 				"sallyport connections secrets add %s %s", r.ProviderConfigKey, r.ConnectionID)
 		}
@@ -144,7 +151,7 @@ type connectionsUpdate struct {
 	connectionFields `embed:""`
 	Unset            []string `placeholder:"NAME" help:"Reset these parameters of the definition to their defaults."`
 	RemoveTag        []string `placeholder:"NAME" help:"Remove these labels."`
-	Clear            []string `placeholder:"NAME" enum:"webhook_secret,alias,params,scheme,url_base,source_cidrs,rate_limit_per_second,dedupe_window_seconds,tags,metadata" help:"Clear these properties: webhook_secret, alias, params, scheme, url_base, source_cidrs, rate_limit_per_second, dedupe_window_seconds, tags, metadata."`
+	Clear            []string `placeholder:"NAME" enum:"webhook_secret,credentials,connection_config,alias,params,scheme,url_base,source_cidrs,rate_limit_per_second,dedupe_window_seconds,tags,metadata" help:"Clear these properties: webhook_secret, credentials, connection_config, alias, params, scheme, url_base, source_cidrs, rate_limit_per_second, dedupe_window_seconds, tags, metadata."`
 	apiFlags         `embed:""`
 }
 
@@ -181,7 +188,7 @@ func (c *connectionsUpdate) remove(body map[string]any) error {
 	}
 	for _, name := range c.Clear {
 		target := body
-		if !slices.Contains([]string{"webhook_secret", "tags", "metadata"}, name) {
+		if !slices.Contains([]string{"webhook_secret", "credentials", "connection_config", "tags", "metadata"}, name) {
 			if err := mergeWebhook(body, map[string]any{}); err != nil {
 				return err
 			}

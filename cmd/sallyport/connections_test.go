@@ -35,6 +35,7 @@ func TestConnectionsAreWhole(t *testing.T) {
 	}
 	known := map[string]string{"list-connections": "connections list", "create-connection": "connections create",
 		"get-connection": "connections show", "update-connection": "connections update",
+		"test-connection":    "connections test",
 		"operate-connection": "connections rotate-path", "delete-connection": "connections delete",
 		"list-webhook-secrets": "connections secrets list", "create-webhook-secret": "connections secrets add",
 		"delete-webhook-secret": "connections secrets delete", "get-webhook-enrolment": "connections enrolment show",
