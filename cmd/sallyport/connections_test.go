@@ -145,7 +145,7 @@ func TestEnrolmentOverTheAPI(t *testing.T) {
 		s := in.serve(t, clock.System())
 		r := in.remote(t, s, "connections")
 		out := r.run("", "connections", "create", "--provider", "notion", "--connection-id", "notes", "--json")
-		url := decode[connectionRow](t, out.out).WebhookURL
+		url := *decode[connectionRow](t, out.out).WebhookURL
 		require.Regexp(t, `(?m)^Enrolment +open$`, r.do("connections", "enrolment", "open", "notion", "notes"))
 		status, _ := s.ask(t, http.MethodPost, "/api/v1/webhook/"+url[strings.LastIndex(url, "/")+1:], "",
 			map[string]any{"verification_token": "secret_of_the_handshake"})
