@@ -30,8 +30,8 @@ type compiler struct {
 // Compile checks a declaration, which must not be changed afterwards. The error is a *ConfigError with every problem
 // found; its fields are paths into the declaration.
 //
-// URLs are checked with values that their fields may have: defaults, examples and listed values. A URL whose host is not
-// among the allowed ones is a problem, and so is a name in a template that does not exist in its place.
+// URLs are checked with values that their fields may have: defaults, examples and listed values. A URL whose host is
+// not among the allowed ones is a problem, and so is a name in a template that does not exist in its place.
 func Compile(d Declaration) (*Engine, error) {
 	c := &compiler{Engine: &Engine{inHost: map[string]bool{}, ownHeaders: map[string]bool{},
 		ownQuery: map[string]bool{}}, used: map[string]bool{}, uses: map[*Mode]map[string]bool{nil: {}}}
@@ -94,7 +94,7 @@ func (c *compiler) giveConfig() {
 	for _, m := range c.modes {
 		for _, f := range c.fields {
 			_, redirect := m.OAuth.RedirectMetadata[f.Name]
-			_, token := m.OAuth.TokenMetadata[f.Name]
+			_, token := m.Token.Metadata[f.Name]
 			probe := slices.ContainsFunc(c.probes, func(p *HealthProbe) bool { return p.covers(m) && p.Config[f.Name] != "" })
 			if c.uses[nil][f.Name] || c.uses[m][f.Name] || redirect || token || probe {
 				m.Config = append(m.Config, f)
@@ -184,7 +184,7 @@ func (c *compiler) checkMetadata() {
 		for _, key := range slices.Sorted(maps.Keys(m.OAuth.RedirectMetadata)) {
 			add(c.paths[i]+".redirect_metadata."+key, key, SourceRedirect)
 		}
-		for _, key := range slices.Sorted(maps.Keys(m.OAuth.TokenMetadata)) {
+		for _, key := range slices.Sorted(maps.Keys(m.Token.Metadata)) {
 			add(c.paths[i]+".token_metadata."+key, key, SourceTokenResponse)
 		}
 	}

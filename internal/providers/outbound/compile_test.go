@@ -75,6 +75,10 @@ func TestCompileRefuses(t *testing.T) {
 		"time":                      {auth(oauth2 + ", name: x, token: {buffer: 5 minutes}"), []string{"auth[1].token.buffer"}},
 		"long time":                 {auth(oauth2 + ", name: x, token: {default_ttl: 4000d}"), []string{"auth[1].token.default_ttl"}},
 		"two expiries":              {auth(oauth2 + ", name: x, token: {expires_in: /a, expires_at: /b}"), []string{"auth[1].token.expires_at"}},
+		"success by status":         {auth(oauth2 + ", name: x, token: {success_when: {status: 200}}"), []string{"auth[1].token.success_when"}},
+		"success by presence":       {auth(oauth2 + ", name: x, token: {success_when: {body: /a}}"), []string{"auth[1].token.success_when"}},
+		"dead by header":            {auth(oauth2 + ", name: x, refresh: {dead_when: [{header: a, equals: b}]}"), []string{"auth[1].refresh.dead_when[0]"}},
+		"dead by class":             {auth(oauth2 + ", name: x, refresh: {dead_when: [{status: 4xx}]}"), []string{"auth[1].refresh.dead_when[0]"}},
 		"grant":                     {auth(oauth2 + ", name: x, refresh: {grant: password}"), []string{"auth[1].refresh.grant"}},
 		"reauth that rotates":       {auth(oauth2 + ", name: x, refresh: {grant: reauth, rotating: true}"), []string{"auth[1].refresh.grant"}},
 		"algorithm of an assertion": {auth(`mode: jwt_bearer, jwt: {algorithm: none}`), []string{"auth[1].jwt.algorithm"}},
@@ -158,7 +162,7 @@ func TestCompileRefuses(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// URLs are cut into scheme, host, path and query when the definition is loaded; what stands in the wrong part is refused.
+// URLs are cut into scheme, host, path and query when the definition is loaded. A value in the wrong part is refused.
 func TestCompileRefusesURLs(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{

@@ -10,7 +10,7 @@ const (
 	Basic             Kind = "basic"                     // RFC 7617
 	Bearer            Kind = "bearer"                    // a token that was made elsewhere (RFC 6750)
 	OAuth2            Kind = "oauth2"                    // the authorization code grant (RFC 6749)
-	ClientCredentials Kind = "oauth2_client_credentials" // RFC 6749 section 4.4
+	ClientCredentials Kind = "oauth2_client_credentials" //nolint:gosec // a name, of RFC 6749 section 4.4
 	OAuth1            Kind = "oauth1"                    // RFC 5849
 	JWTBearer         Kind = "jwt_bearer"                // an assertion (RFC 7523), or a token that is one
 	ServiceAccount    Kind = "service_account"           // a key file of Google's, and an assertion made with it
@@ -87,8 +87,8 @@ type OAuth struct {
 	DefaultScopes []string `yaml:"default_scopes"`
 	// ParamRename gives parameters of the authorization request other names.
 	ParamRename map[string]string `yaml:"param_rename"`
-	// AuthorizeParams, TokenParams and RefreshParams are additional parameters; their values are templates. TokenParams are
-	// also sent with a refresh.
+	// AuthorizeParams, TokenParams and RefreshParams are additional parameters; their values are templates. TokenParams
+	// are also sent with a refresh.
 	AuthorizeParams map[string]string `yaml:"authorize_params"`
 	TokenParams     map[string]string `yaml:"token_params"`
 	RefreshParams   map[string]string `yaml:"refresh_params"`
@@ -127,7 +127,7 @@ type Token struct {
 	Buffer string `yaml:"buffer"`
 	// Scope is the text with the granted scopes; /scope if empty.
 	Scope string `yaml:"scope"`
-	// SuccessWhen must hold for a response with a status of 2xx; nil if the status says it.
+	// SuccessWhen must hold for a response with a status of 2xx; nil if the status says it. It has body and equals.
 	SuccessWhen *Condition `yaml:"success_when"`
 }
 
@@ -139,7 +139,8 @@ type Refresh struct {
 	Rotating bool `yaml:"rotating"`
 	// MaxIdle is how long a refresh token lives without use, such as 90d; for ever if empty.
 	MaxIdle string `yaml:"max_idle"`
-	// DeadWhen lists the marks of a refresh token that is dead, besides the error invalid_grant.
+	// DeadWhen lists the marks of a refresh token that is dead, besides the error invalid_grant. Each has body and equals
+	// or in, or only status.
 	DeadWhen []Condition `yaml:"dead_when"`
 }
 
