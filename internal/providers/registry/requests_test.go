@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/oauth"
 	"sallyport/internal/providers/outbound"
 	"sallyport/internal/providers/registry"
-	"sallyport/internal/providers/verification"
 )
 
 // modeCase is what requests of one mode of a definition have to be.
@@ -143,40 +143,46 @@ func TestTokenResponses(t *testing.T) {
 	for _, c := range tokenCases() {
 		t.Run(c.slug+" "+c.mode, func(t *testing.T) {
 			t.Parallel()
-			e := (&modeCase{slug: c.slug}).engine(t)
-			m, ok := e.Mode(c.mode)
+			m, ok := (&modeCase{slug: c.slug}).engine(t).Mode(c.mode)
 			require.True(t, ok)
-			at := func(pointer string) string {
-				p, err := verification.ParsePointer(pointer)
-				require.NoError(t, err)
-				text, _ := p.Text([]byte(c.response))
-				return text
+			token, err := oauth.ParseToken(m.Token, 200, http.Header{}, []byte(c.response), requestTime)
+			require.NoError(t, err)
+			require.Equal(t, c.access, token.Access.Reveal())
+			require.Equal(t, c.refresh, token.Refresh.Reveal())
+			require.Equal(t, c.config["instance_url"], token.Metadata["instance_url"])
+			if c.lives == 0 {
+				require.Zero(t, token.ExpiresAt)
+				return
 			}
-			require.Equal(t, c.access, at(m.Token.Access))
-			require.Equal(t, c.refresh, at(m.Token.Refresh))
-			lives := m.Token.DefaultTTL
-			if n, err := strconv.Atoi(at(m.Token.ExpiresIn)); err == nil {
-				lives = time.Duration(n) * m.Token.Unit
-			}
-			require.Equal(t, c.lives, lives)
-			config := map[string]string{}
-			for key, pointer := range m.OAuth.TokenMetadata {
-				config[key] = at(pointer)
-			}
-			require.Equal(t, c.config, emptyAsNil(config))
-			_, problems := e.ResolveConfig(c.mode, config)
-			for _, p := range problems {
-				require.Equal(t, "is missing", p.Message, p.Field)
-			}
+			require.Equal(t, requestTime.Add(c.lives), token.ExpiresAt)
 		})
 	}
 }
 
-func emptyAsNil(m map[string]string) map[string]string {
-	if len(m) == 0 {
-		return nil
+// The errors by which the providers' token endpoints refuse a refresh token end a connection, and no others do.
+func TestDeadGrants(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		slug, response string
+		status         int
+		want           oauth.Kind
+	}{
+		{"notion", `{"object":"error","status":400,"code":"invalid_grant","message":"Invalid code: this code has been revoked."}`,
+			400, oauth.GrantDead},
+		{"notion", `{"error":"invalid_client"}`, 401, oauth.ClientRefused},
+		{"jira", `{"error":"invalid_grant","error_description":"Unknown or invalid refresh token."}`, 403, oauth.GrantDead},
+		{"microsoft", `{"error":"interaction_required","error_description":"AADSTS50076"}`, 400, oauth.GrantDead},
+		{"microsoft", `{"error":"temporarily_unavailable"}`, 503, oauth.Temporary},
+		{"gitlab", `{"error":"invalid_grant"}`, 400, oauth.GrantDead},
+		{"google", `{"error":"invalid_grant","error_description":"Token has been expired or revoked."}`, 400, oauth.GrantDead},
+	} {
+		m, ok := (&modeCase{slug: c.slug}).engine(t).Mode("oauth2")
+		require.True(t, ok)
+		_, err := oauth.ParseToken(m.Token, c.status, http.Header{}, []byte(c.response), requestTime)
+		var refused *oauth.TokenError
+		require.ErrorAs(t, err, &refused, c.response)
+		require.Equal(t, c.want, refused.Kind, c.response)
 	}
-	return m
 }
 
 // verdictCase is a response in a form that a provider documents.
