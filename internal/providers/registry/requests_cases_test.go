@@ -57,7 +57,7 @@ func modesOfSuites() []modeCase {
 // modesOfTrackers are those of GitLab, Linear and Jira.
 func modesOfTrackers() []modeCase {
 	const (
-		// https://docs.gitlab.com/api/users/#retrieve-the-current-user
+		// https://docs.gitlab.com/api/users/
 		gitlabUser = `{"id":1,"username":"john_smith","email":"john@example.com","name":"John Smith","state":"active"}`
 		viewer     = `{"data":{"viewer":{"id":"aacdca22-6266-4c0a-ab3c-8fa70a26765c","name":"Sample User"}}}`
 		query      = `{"query":"{ viewer { id name } }"}`
