@@ -263,7 +263,10 @@ func TestSalesforceInstance(t *testing.T) {
 		require.Equal(t, accepted, err == nil, instance)
 	}
 	c.config = nil
-	_, err := e.Prepare(t.Context(), outbound.Outgoing{Method: "GET", Path: "/"}, c.values(t, e))
+	endpoints, err := e.Endpoints(c.values(t, e)) // the first token is requested before the instance is known
+	require.NoError(t, err)
+	require.Equal(t, "https://login.salesforce.com/services/oauth2/token", endpoints.TokenURL)
+	_, err = e.Prepare(t.Context(), outbound.Outgoing{Method: "GET", Path: "/"}, c.values(t, e))
 	require.ErrorContains(t, err, "connection_config.instance_url")
 	for _, host := range []string{"evil.com", "login.salesforce.com.evil.com", "salesforce.com", "a.salesforce.com"} {
 		_, problems := e.ResolveConfig("oauth2", map[string]string{"login_host": host})
