@@ -124,45 +124,55 @@ func browserPeer(t *testing.T) (dir, chromium string) {
 	return "", ""
 }
 
-// In a real browser the reference can be searched, keeps credentials where the user wants them and nowhere else, sends
-// the most used operations as they are prefilled, fits a telephone, and sends nothing to another server.
+// seenDocs is what docs.mjs has seen.
+type seenDocs struct {
+	Error      string
+	Elsewhere  []string
+	Messages   []string
+	Groups     []string
+	Search     []string
+	Operations map[string]struct {
+		Status    int
+		URL, Body string
+	}
+	Widths map[string]int
+	Kept   struct {
+		First, Browser, TabAgain, Forgotten        struct{ Tab, Browser bool }
+		AfterReload, OtherTabBefore, OtherTabAfter string
+	}
+}
+
+// browse reads the reference in a real browser, on a screen or on a telephone. The page sends nothing to another server
+// and logs no error.
+func (w *world) browse(dir, chromium string, telephone bool) (seen seenDocs) {
+	w.t.Helper()
+	var operations []object
+	for _, o := range mostUsed() {
+		tag, _ := at(published().root, "paths", o.path, strings.ToLower(o.method), "tags").([]any)
+		hash := "tag/" + strings.ReplaceAll(strings.ToLower(text(tag[0])), " ", "-") + "/" + o.method + o.path
+		operations = append(operations, object{"id": o.id, "method": o.method, "path": o.path, "hash": hash,
+			"example": o.example})
+	}
+	peer := startPeer(w.t, dir, "docs.mjs")
+	// SALLYPORT_SCREENSHOTS names a folder for what the browser shows.
+	peer.say(object{"chromium": chromium, "base": w.base, "key": w.key, "operations": operations,
+		"folder": os.Getenv("SALLYPORT_SCREENSHOTS"), "telephone": telephone})
+	peer.hear(&seen)
+	require.Empty(w.t, seen.Error)
+	require.Empty(w.t, seen.Elsewhere, "requests to other servers")
+	require.Empty(w.t, seen.Messages, "errors and warnings in the console")
+	return seen
+}
+
+// In a real browser the reference can be searched, keeps credentials where the user wants them and nowhere else, and
+// sends the most used operations as they are prefilled.
 func TestDocsInABrowser(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)
 	testkit.NeedLong(t)
 	dir, chromium := browserPeer(t)
 	each(t, func(w *world) {
-		var operations []object
-		for _, o := range mostUsed() {
-			tag, _ := at(published().root, "paths", o.path, strings.ToLower(o.method), "tags").([]any)
-			hash := "tag/" + strings.ReplaceAll(strings.ToLower(text(tag[0])), " ", "-") + "/" + o.method + o.path
-			operations = append(operations, object{"id": o.id, "method": o.method, "path": o.path, "hash": hash,
-				"example": o.example})
-		}
-		peer := startPeer(w.t, dir, "docs.mjs")
-		// SALLYPORT_SCREENSHOTS names a folder for what the browser shows.
-		peer.say(object{"chromium": chromium, "base": w.base, "key": w.key, "operations": operations,
-			"folder": os.Getenv("SALLYPORT_SCREENSHOTS")})
-		var seen struct {
-			Error      string
-			Elsewhere  []string
-			Messages   []string
-			Groups     []string
-			Search     []string
-			Operations map[string]struct {
-				Status    int
-				URL, Body string
-			}
-			Widths map[string]int
-			Kept   struct {
-				First, Browser, TabAgain, Forgotten        struct{ Tab, Browser bool }
-				AfterReload, OtherTabBefore, OtherTabAfter string
-			}
-		}
-		peer.hear(&seen)
-		require.Empty(w.t, seen.Error)
-		require.Empty(w.t, seen.Elsewhere, "requests to other servers")
-		require.Empty(w.t, seen.Messages, "errors and warnings in the console")
+		seen := w.browse(dir, chromium, false)
 		require.Contains(w.t, strings.Join(seen.Search, "\n"), "Replay a webhook event")
 
 		require.True(w.t, seen.Kept.First.Tab && !seen.Kept.First.Browser)
@@ -176,7 +186,20 @@ func TestDocsInABrowser(t *testing.T) {
 		for _, o := range mostUsed() {
 			require.Less(w.t, seen.Operations[o.id].Status, 300, "%s: %+v", o.id, seen.Operations[o.id])
 			require.NotZero(w.t, seen.Operations[o.id].Status, o.id)
-			require.Equal(w.t, 390, seen.Widths[o.id], "%s scrolls sideways on a telephone", o.id)
+		}
+	})
+}
+
+// On a telephone no operation of the reference is wider than the screen.
+func TestDocsOnATelephone(t *testing.T) {
+	t.Parallel()
+	testkit.NeedProcesses(t)
+	testkit.NeedLong(t)
+	dir, chromium := browserPeer(t)
+	each(t, func(w *world) {
+		seen := w.browse(dir, chromium, true)
+		for _, o := range mostUsed() {
+			require.Equal(w.t, 390, seen.Widths[o.id], "%s scrolls sideways", o.id)
 		}
 	})
 }

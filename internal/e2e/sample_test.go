@@ -38,6 +38,7 @@ func sampled() map[string]struct {
 		"linear":          {"Issue.create", nil},
 		"mailgun":         {"delivered", nil},
 		"meta":            {"page.feed", params(object{"verify_token": "5dEd0B0yqCmVd3rLxRhP"})},
+		"microsoft":       {"Microsoft.Graph.Message.created", nil},
 		"microsoft-graph": {"Microsoft.Graph.Message.created", nil},
 		"none": {"order.paid", object{"webhook_secret": nil, "webhook": object{"scheme": "none",
 			"params": object{"event_type_pointer": "/type"}}}},

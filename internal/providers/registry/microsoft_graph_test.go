@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/providers/registry"
 	"sallyport/internal/providers/verification"
 )
 
@@ -49,6 +50,21 @@ func TestMicrosoftGraphVector(t *testing.T) {
 	require.Equal(t, strings.Replace(graphNotification, "secretClientValue", "[redacted]", 1), string(v.RedactBody(r)))
 	require.Equal(t, 202, v.Ack().Status)
 	require.Empty(t, v.Ack().Body)
+}
+
+// The definition microsoft, which has requests to Microsoft Graph as well, receives the same webhooks.
+func TestMicrosoftHasTheSameWebhooks(t *testing.T) {
+	t.Parallel()
+	loaded, err := registry.Builtin()
+	require.NoError(t, err)
+	both, ok := loaded.Get("microsoft")
+	require.True(t, ok)
+	old, ok := loaded.Get("microsoft-graph")
+	require.True(t, ok)
+	require.Equal(t, old.Definition.Webhooks, both.Definition.Webhooks)
+	require.Equal(t, old.Definition.Evidence, both.Definition.Evidence)
+	require.NotNil(t, both.Outbound)
+	require.Nil(t, old.Outbound)
 }
 
 // Every notification of a delivery has to carry the secret, regardless of the others, and during a rotation it

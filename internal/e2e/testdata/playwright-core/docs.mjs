@@ -1,6 +1,6 @@
 // Drives a browser through the reference page: docs.mjs reads one line of JSON from its input, {chromium, base, key, folder,
-// operations}, and writes what it has seen as one line that begins with "> ". Screenshots are written to the folder, if
-// one is named.
+// operations, telephone}, and writes what it has seen as one line that begins with "> ". Screenshots are written to the
+// folder, if one is named.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ const context = await chromium.launchPersistentContext(profile, {
   executablePath: task.chromium,
   args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync"],
-  viewport: { width: 1280, height: 900 },
+  viewport: task.telephone ? { width: 390, height: 844 } : { width: 1280, height: 900 },
   timeout: 60_000,
 });
 context.setDefaultTimeout(60_000);
@@ -65,7 +65,8 @@ const place = (page, key) =>
     return found;
   }, key);
 
-try {
+// useDesk searches, keeps credentials and sends requests.
+const useDesk = async () => {
   // The page as it comes.
   let page = await open();
   seen.groups = (await page.locator('[id^="sallyport/tag/"] h2, aside a, nav a').allInnerTexts()).map((t) => t.trim());
@@ -124,8 +125,13 @@ try {
     await dialog.waitFor({ state: "hidden" });
   }
 
-  // The page on a telephone.
-  await page.setViewportSize({ width: 390, height: 844 });
+  await Promise.all([page.waitForEvent("load"), page.getByRole("button", { name: "Forget" }).click()]);
+  seen.kept.forgotten = await place(page, task.key);
+};
+
+// readOnTelephone looks at each operation on a narrow page.
+const readOnTelephone = async () => {
+  const page = await open();
   seen.widths = {};
   for (const { id, hash } of task.operations) {
     await page.evaluate((text) => (location.hash = text), hash);
@@ -133,9 +139,10 @@ try {
     seen.widths[id] = await page.evaluate(() => document.documentElement.scrollWidth);
     await shoot(page, "narrow-" + id);
   }
+};
 
-  await Promise.all([page.waitForEvent("load"), page.getByRole("button", { name: "Forget" }).click()]);
-  seen.kept.forgotten = await place(page, task.key);
+try {
+  await (task.telephone ? readOnTelephone() : useDesk());
 } catch (error) {
   seen.error = String(error.stack);
 } finally {
