@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"sallyport/internal/providers/outbound"
 	"sallyport/internal/providers/verification"
 )
 
@@ -29,6 +30,9 @@ type Definition struct {
 	Evidence *Evidence `yaml:"evidence"`
 	// Webhooks defines the verification and description of webhooks; nil for a provider without webhooks.
 	Webhooks *verification.Declaration `yaml:"webhooks"`
+	// Outbound defines requests to the provider: its fields are those of the file, from connection_config to errors. It is
+	// empty for a provider without them.
+	Outbound outbound.Declaration `yaml:",inline"`
 }
 
 const (

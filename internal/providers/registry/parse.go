@@ -16,6 +16,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
+	"sallyport/internal/providers/outbound"
 	"sallyport/internal/providers/verification"
 )
 
@@ -113,6 +114,18 @@ func parse(file definitionFile, builtin *Registry) (*Provider, []Problem) {
 			}
 		case err != nil:
 			wrong("webhooks", err.Error())
+		}
+	}
+	if !d.Outbound.Empty() {
+		p.Outbound, err = outbound.Compile(d.Outbound)
+		var config *outbound.ConfigError
+		switch {
+		case errors.As(err, &config):
+			for _, f := range config.Problems {
+				wrong(f.Field, f.Message)
+			}
+		case err != nil:
+			wrong("auth", err.Error())
 		}
 	}
 	if len(problems) > 0 {

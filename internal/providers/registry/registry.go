@@ -10,6 +10,7 @@ import (
 
 	"sallyport/definitions"
 	"sallyport/internal/providers/eventtypes"
+	"sallyport/internal/providers/outbound"
 	"sallyport/internal/providers/verification"
 )
 
@@ -36,6 +37,8 @@ type Provider struct {
 	Definition Definition
 	// Webhooks is nil for a provider without webhooks.
 	Webhooks *verification.Engine
+	// Outbound is nil for a provider to which no requests are made.
+	Outbound *outbound.Engine
 	Source   Source
 
 	sum      [sha256.Size]byte // of the file

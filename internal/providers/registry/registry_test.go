@@ -95,7 +95,7 @@ func TestLoadEvidence(t *testing.T) {
 func TestLoadRefuses(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ file, text, want string }{
-		"unknown field": {"acme.yaml", minimal + "auth: []\n", `acme.yaml:6: auth: is not a field of the format`},
+		"unknown field": {"acme.yaml", minimal + "pagination: []\n", `acme.yaml:6: pagination: is not a field of the format`},
 		"unknown inner field": {"acme.yaml", minimal + webhooks + "    batches: {}\n",
 			`acme.yaml:17: webhooks.event.batches: is not a field of the format; here it has batch, bodies_unique, id, known, map`},
 		"field not built": {"acme.yaml", minimal + webhooks + "  remote: {}\n",

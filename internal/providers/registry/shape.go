@@ -18,6 +18,10 @@ func checkShape(node ast.Node, t reflect.Type, field string, wrong report) {
 	if node == nil || node.Type() == ast.NullType {
 		return
 	}
+	if several, ok := reflect.Zero(t).Interface().(shaped); ok {
+		checkShape(node, shapeFor(node, several.YAMLShapes()), field, wrong)
+		return
+	}
 	switch t.Kind() {
 	case reflect.Struct:
 		entries, ok := pairs(node)
@@ -51,6 +55,32 @@ func checkShape(node ast.Node, t reflect.Type, field string, wrong report) {
 	}
 }
 
+// shaped is a type that reads itself from YAML. It returns the types that describe what a file may contain in its place.
+type shaped interface{ YAMLShapes() []reflect.Type }
+
+// shapeFor returns the first of the types that a node may be, or the last.
+func shapeFor(node ast.Node, types []reflect.Type) reflect.Type {
+	_, mapping := pairs(node)
+	_, list := node.(*ast.SequenceNode)
+	for _, t := range types {
+		switch t.Kind() {
+		case reflect.Struct, reflect.Map:
+			if mapping {
+				return t
+			}
+		case reflect.Slice:
+			if list {
+				return t
+			}
+		default:
+			if !mapping && !list {
+				return t
+			}
+		}
+	}
+	return types[len(types)-1]
+}
+
 func checkFields(entries []*ast.MappingValueNode, t reflect.Type, field string, wrong report) {
 	known := fieldsOf(t)
 	for _, entry := range entries {
@@ -74,7 +104,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	out := map[string]reflect.Type{}
 	for i := range t.NumField() {
 		f := t.Field(i)
-		if f.Anonymous {
+		if f.Anonymous || strings.HasSuffix(f.Tag.Get("yaml"), ",inline") {
 			for name, inner := range fieldsOf(f.Type) {
 				out[name] = inner
 			}

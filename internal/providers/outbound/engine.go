@@ -1,0 +1,189 @@
+package outbound
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"time"
+
+	"sallyport/internal/platform/secretbox"
+)
+
+// Engine is a compiled declaration. It is immutable and safe for concurrent use.
+type Engine struct {
+	fields []Field
+	// inHost are the fields that stand in a host.
+	inHost    map[string]bool
+	bases     []*urlTemplate
+	hosts     []hostPattern
+	hostTexts []string
+	baseTexts []string
+	modes     []*Mode
+	userAgent string
+	redirects Redirects
+	probes    []*HealthProbe
+	limits    Limits
+	judge     judgement
+	// own are the headers and query parameters that any mode sets, where their names are fixed.
+	ownHeaders, ownQuery map[string]bool
+}
+
+// Target is where the requests of a connection go.
+type Target struct {
+	// Mode is the name of its mode; the first one if empty.
+	Mode string
+	// Config comes from ResolveConfig.
+	Config Config
+	// BaseURL replaces the definition's; empty for none. Its host has to be an allowed one.
+	BaseURL string
+	// AllowHTTP accepts http:// where the egress policy allows unencrypted requests and the address.
+	AllowHTTP bool
+}
+
+// Client is the OAuth client of a provider config.
+type Client struct {
+	ID         string
+	Secret     secretbox.Secret
+	PrivateKey secretbox.Secret
+}
+
+// Values are what templates are rendered from.
+type Values struct {
+	Target
+	// Credentials are those of the connection, and the access token if the mode has one.
+	Credentials map[string]secretbox.Secret
+	Client      Client
+	Now         time.Time
+}
+
+// BaseURLs returns the templates of the base URL, in their order.
+func (e *Engine) BaseURLs() []string { return slices.Clone(e.baseTexts) }
+
+// AllowedHosts returns the entries of allowed_hosts.
+func (e *Engine) AllowedHosts() []string { return slices.Clone(e.hostTexts) }
+
+// FollowRedirects says which redirects of responses are followed.
+func (e *Engine) FollowRedirects() Redirects { return e.redirects }
+
+// renderer returns a renderer for a mode.
+func (e *Engine) renderer(v *Values, m *Mode) *renderer {
+	return &renderer{engine: e, values: v, fields: m.Fields, blame: "base_url"}
+}
+
+// allowed returns the URL if credentials may go there, and an error about the field otherwise.
+func (e *Engine) allowed(r *renderer, field string, u *url.URL, err error) (*url.URL, error) {
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme != "https" && !r.values.AllowHTTP {
+		return nil, refuse(field, "is not https, which requests with credentials need")
+	}
+	host := hostOf(u)
+	for i := range e.hosts {
+		if e.hosts[i].match(host, r) {
+			return u, nil
+		}
+	}
+	return nil, refuse(field, "has a host that is not among the allowed_hosts of the definition")
+}
+
+// base returns the base URLs of a connection.
+func (e *Engine) base(r *renderer) ([]*url.URL, error) {
+	if override := r.values.BaseURL; override != "" {
+		parsed, wrong := parseURL(override)
+		if wrong == "" && (parsed.RawQuery != "" || parsed.ForceQuery) {
+			wrong = "must not have a query"
+		}
+		if wrong != "" {
+			return nil, refuse("base_url", wrong)
+		}
+		u, err := e.allowed(r, "base_url", parsed, nil)
+		if err != nil {
+			return nil, err
+		}
+		return []*url.URL{u}, nil
+	}
+	var out []*url.URL
+	for _, base := range e.bases {
+		r.blame = "base_url"
+		u, err := base.render(r)
+		if u, err = e.allowed(r, "base_url", u, err); err != nil {
+			return nil, err
+		}
+		out = append(out, u)
+	}
+	return out, nil
+}
+
+// Hosts returns exactly the hosts to which credentials of such a connection may go, sorted: of the base URLs and of the
+// endpoints for tokens. Each is in lower case, with its port where that is not 443 (or 80 of http). The error is a
+// *ConfigError.
+//
+// A connection's credentials belong to these hosts. If they change, the credentials have to be given again.
+func (e *Engine) Hosts(t Target) ([]string, error) {
+	m, ok := e.Mode(t.Mode)
+	if !ok {
+		return nil, refuse("mode", "is not a mode of this provider")
+	}
+	r := e.renderer(&Values{Target: t}, m)
+	urls, err := e.base(r)
+	if err != nil {
+		return nil, err
+	}
+	hosts := map[string]bool{}
+	for _, u := range urls {
+		hosts[hostOf(u)] = true
+	}
+	for field, endpoint := range m.endpoints() {
+		if field == fieldAuthorize {
+			continue // no credential goes there
+		}
+		r.blame = field
+		u, err := endpoint.onlyHost(r)
+		if u, err = e.allowed(r, field, u, err); err != nil {
+			return nil, err
+		}
+		hosts[hostOf(u)] = true
+	}
+	return slices.Sorted(maps.Keys(hosts)), nil
+}
+
+// onlyHost returns the URL without path and query, whose values may not be known yet.
+func (u *urlTemplate) onlyHost(r *renderer) (*url.URL, error) {
+	text, err := u.base(r)
+	if err != nil {
+		return nil, err
+	}
+	parsed, wrong := parseURL(text)
+	if wrong != "" {
+		return nil, refuse(r.blame, wrong)
+	}
+	return parsed, nil
+}
+
+// The fields of endpoints.
+const (
+	fieldAuthorize    = "authorize_url"
+	fieldToken        = "token_url"
+	fieldRefresh      = "refresh_url"
+	fieldRequestToken = "request_token_url"
+	fieldRevoke       = "revoke_url"
+)
+
+// endpoints returns the URLs of the mode that the definition has, by their fields.
+func (m *Mode) endpoints() map[string]*urlTemplate {
+	out := map[string]*urlTemplate{}
+	for field, u := range map[string]*urlTemplate{fieldAuthorize: m.authorizeURL, fieldToken: m.tokenURL,
+		fieldRefresh: m.refreshURL, fieldRequestToken: m.requestTokenURL, fieldRevoke: m.revokeURL} {
+		if u != nil {
+			out[field] = u
+		}
+	}
+	if m.revoke != nil {
+		out["revoke.url"] = m.revoke.url
+	}
+	if m.login != nil {
+		out["login.url"] = m.login.url
+	}
+	return out
+}

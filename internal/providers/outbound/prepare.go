@@ -1,0 +1,299 @@
+package outbound
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// Outgoing is a request to the provider's API as a caller makes it: without credentials.
+type Outgoing struct {
+	Method string
+	// Path is relative to the base URL, begins with / and is percent-encoded (RFC 3986).
+	Path   string
+	Query  url.Values
+	Header http.Header
+	Body   []byte
+	// Base is the place of the base URL in the order of fall-backs; 0 for the first.
+	Base int
+}
+
+const defaultUserAgent = "Sallyport"
+
+// Prepare renders and signs a request. Its URL is below the base URL of the connection, on a host that is allowed to
+// get credentials; its header and query are those of the caller without names that carry credentials, with those of the
+// definition. The error is a *ConfigError that quotes no value.
+func (e *Engine) Prepare(ctx context.Context, out Outgoing, v Values) (*http.Request, error) {
+	m, ok := e.Mode(v.Mode)
+	if !ok {
+		return nil, refuse("mode", "is not a mode of this provider")
+	}
+	r := e.renderer(&v, m)
+	bases, err := e.base(r)
+	if err != nil {
+		return nil, err
+	}
+	if out.Base < 0 || out.Base >= len(bases) {
+		return nil, refuse("base_url", "has no such fall-back")
+	}
+	u, err := join(bases[out.Base], out.Path)
+	if err != nil {
+		return nil, err
+	}
+	query, err := e.mergeQuery(r, m, out.Query)
+	if err != nil {
+		return nil, err
+	}
+	u.RawQuery = query.Encode()
+	req, err := newRequest(ctx, out.Method, u, out.Body)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.mergeHeader(r, m, req, out.Header); err != nil {
+		return nil, err
+	}
+	if err := sign(r, m, req, out.Body); err != nil {
+		return nil, err
+	}
+	return req, nil
+}
+
+// newRequest returns a request for a URL that was checked. Errors of net/http would quote the URL.
+func newRequest(ctx context.Context, method string, u *url.URL, body []byte) (*http.Request, error) {
+	if method == "" || !httpguts.ValidHeaderFieldName(method) {
+		return nil, refuse("method", "is not a method of HTTP")
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "https://invalid", bytes.NewReader(body))
+	if err != nil {
+		return nil, refuse("method", "is not a method of HTTP")
+	}
+	if len(body) == 0 {
+		req.Body, req.GetBody, req.ContentLength = http.NoBody, nil, 0
+	}
+	req.URL, req.Host = u, u.Host
+	return req, nil
+}
+
+// join puts a path behind a base URL. The result is parsed once more, and has the host of the base.
+func join(base *url.URL, path string) (*url.URL, error) {
+	if path != "" && path[0] != '/' {
+		return nil, refuse("path", "must begin with /")
+	}
+	if len(path) > maxURL {
+		return nil, refuse("path", "is longer than 2048 characters")
+	}
+	for i := range len(path) {
+		if b := path[i]; b <= ' ' || b >= 0x7f || strings.IndexByte("\\\"<>^`{|}?#", b) >= 0 {
+			return nil, refuse("path", "has a character that must be percent-encoded")
+		}
+	}
+	if !safePath(path) {
+		return nil, refuse("path", "has dot segments, backslashes, control characters or invalid escapes, also when it is "+
+			"decoded twice")
+	}
+	if strings.HasPrefix(path, "//") {
+		return nil, refuse("path", "begins with two slashes")
+	}
+	prefix := strings.TrimRight(base.EscapedPath(), "/")
+	joined, err := url.Parse(base.Scheme + "://" + base.Host + prefix + path)
+	if err != nil || joined.Host != base.Host || joined.User != nil || joined.EscapedPath() != prefix+path {
+		return nil, refuse("path", "cannot be put behind the base URL")
+	}
+	return joined, nil
+}
+
+// mergeQuery returns the caller's parameters with those of the definition.
+func (e *Engine) mergeQuery(r *renderer, m *Mode, given url.Values) (url.Values, error) {
+	out := url.Values{}
+	for key, values := range given {
+		if !e.ownQuery[key] {
+			out[key] = slices.Clone(values)
+		}
+	}
+	for _, p := range m.query {
+		r.blame = p.field
+		key, err := r.text(p.name)
+		if err != nil {
+			return nil, err
+		}
+		value, err := r.entry(p.value, false)
+		if err != nil {
+			return nil, err
+		}
+		if key == "" || p.constant() && out.Has(key) {
+			continue
+		}
+		delete(out, key)
+		if value != "" {
+			out.Set(key, value)
+		}
+	}
+	return out, nil
+}
+
+// mergeHeader gives the request the caller's header without what carries credentials or frames the message, and that of
+// the definition.
+func (e *Engine) mergeHeader(r *renderer, m *Mode, req *http.Request, given http.Header) error {
+	for key, values := range given {
+		canonical := http.CanonicalHeaderKey(key)
+		if !httpguts.ValidHeaderFieldName(key) || slices.ContainsFunc(values, func(s string) bool {
+			return !httpguts.ValidHeaderFieldValue(s)
+		}) {
+			return refuse("header", "has a name or a value that HTTP does not allow")
+		}
+		if connectionHeader(canonical) || credentialHeader(canonical) || e.ownHeaders[canonical] {
+			continue
+		}
+		req.Header[canonical] = append(req.Header[canonical], values...)
+	}
+	if err := r.setHeaders(m.headers, req.Header); err != nil {
+		return err
+	}
+	switch {
+	case e.userAgent != "":
+		req.Header.Set("User-Agent", e.userAgent)
+	case req.Header.Get("User-Agent") == "":
+		req.Header.Set("User-Agent", defaultUserAgent)
+	}
+	return nil
+}
+
+// credentialHeader reports whether a header carries credentials of the caller, which are not the provider's.
+func credentialHeader(canonical string) bool {
+	return canonical == "Authorization" || canonical == "Cookie" || canonical == "Api-Key"
+}
+
+// setHeaders renders headers of the definition. Their names may come from a connection, and are checked again.
+func (r *renderer) setHeaders(pairs []pair, header http.Header) error {
+	for _, p := range pairs {
+		r.blame = p.field
+		key, err := r.text(p.name)
+		if err != nil {
+			return err
+		}
+		value, err := r.entry(p.value, true)
+		if err != nil {
+			return err
+		}
+		if key == "" || p.constant() && header.Get(key) != "" {
+			continue
+		}
+		if !ownableHeader(key) || !httpguts.ValidHeaderFieldName(key) {
+			return refuse(r.nameField(p), errHeaderName)
+		}
+		header.Del(key)
+		if value != "" {
+			header.Set(key, value)
+		}
+	}
+	return nil
+}
+
+const errHeaderName = "is not the name of a header that can be set"
+
+// nameField names the value that the name of a header comes from.
+func (r *renderer) nameField(p pair) string {
+	for _, n := range p.name.names() {
+		return "connection_config." + n.key
+	}
+	return p.field
+}
+
+// PrepareProbe renders a request that tests a connection.
+func (e *Engine) PrepareProbe(ctx context.Context, p *HealthProbe, v Values) (*http.Request, error) {
+	m, ok := e.Mode(v.Mode)
+	if !ok {
+		return nil, refuse("mode", "is not a mode of this provider")
+	}
+	r := e.renderer(&v, m)
+	r.blame = "health.probes"
+	before, after := cut(p.path, "?")
+	path, err := r.path(before)
+	if err != nil {
+		return nil, err
+	}
+	text, err := r.query(after)
+	if err != nil {
+		return nil, err
+	}
+	query, err := url.ParseQuery(text)
+	if err != nil {
+		return nil, refuse("health.probes", "has a query that cannot be read")
+	}
+	out := Outgoing{Method: p.Method, Path: path, Query: query, Header: http.Header{}, Body: p.Body}
+	if p.Body != nil {
+		out.Header.Set("Content-Type", "application/json")
+	}
+	return e.Prepare(ctx, out, v)
+}
+
+// cut cuts a template at the first separator in its literals.
+func cut(t *template, sep string) (before, after *template) {
+	before, after = &template{}, &template{}
+	for i, p := range t.parts {
+		first, second, found := strings.Cut(p.literal, sep)
+		if p.expr == nil && found {
+			before.parts = append(before.parts, part{literal: first})
+			after.parts = append([]part{{literal: second}}, t.parts[i+1:]...)
+			return before, after
+		}
+		before.parts = append(before.parts, p)
+	}
+	return before, after
+}
+
+// Probes returns the requests that test a connection of a mode.
+func (e *Engine) Probes(mode string) []*HealthProbe {
+	m, ok := e.Mode(mode)
+	if !ok {
+		return nil
+	}
+	var out []*HealthProbe
+	for _, p := range e.probes {
+		if p.covers(m) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Account is the provider's account that a probe found. Its texts are foreign, printable and bounded.
+type Account struct{ ID, Label string }
+
+// JudgeProbe judges the response to a probe: OK is true if its status is one of the probe's and the body does not say
+// otherwise. It returns the account and the values of connection_config that are in the response; values that the
+// fields do not accept are left out.
+func (e *Engine) JudgeProbe(p *HealthProbe, r Response, now time.Time) (Verdict, Account, map[string]string) {
+	v := e.Judge(r, now)
+	v.OK = p.ok.has(r.Status) && !v.AuthFailed && !v.Limited &&
+		(e.judge.success == nil || r.Status/100 != 2 || e.judge.success.Holds(&r))
+	if !v.OK {
+		return v, Account{}, nil
+	}
+	id, _ := r.text(p.accountID)
+	label, _ := r.text(p.accountLabel)
+	var config map[string]string
+	for key, pointer := range p.configPointers {
+		value, found := r.text(pointer)
+		if f := e.field(key); found && f != nil && value != "" && f.check(value) == "" {
+			if config == nil {
+				config = map[string]string{}
+			}
+			config[key] = value
+		}
+	}
+	return v, Account{ID: clean(id, maxAccount), Label: clean(label, maxAccount)}, config
+}
+
+// String names the request for logs, without its URL.
+func (p *HealthProbe) String() string {
+	text, _ := p.path.literal()
+	return fmt.Sprintf("%s %s", p.Method, text)
+}
