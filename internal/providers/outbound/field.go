@@ -71,7 +71,7 @@ func Schema(fields []Field) map[string]any {
 			p["writeOnly"] = true
 		}
 		properties[f.Name] = p
-		if !f.Optional && !f.Minted && f.Default == "" && f.Source == SourceUser {
+		if !f.Optional && !f.Minted && f.Default == "" && (f.Source == SourceUser || f.Source == "") {
 			required = append(required, f.Name)
 		}
 	}

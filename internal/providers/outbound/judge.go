@@ -217,5 +217,8 @@ func (l Limits) Learn(r Response, now time.Time) []Learned {
 
 func readCount(text string) (int, bool) {
 	n, err := strconv.Atoi(strings.TrimSpace(text))
-	return n, err == nil && n >= 0 && n <= 1_000_000_000
+	if err != nil || n < 0 || n > 1_000_000_000 {
+		return 0, false
+	}
+	return n, true
 }
