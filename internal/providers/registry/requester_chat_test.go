@@ -73,6 +73,8 @@ func TestTwilioRequests(t *testing.T) {
 	app := requests(t, "twilio", "oauth2_client_credentials", []string{"account_sid", account},
 		[]string{"client_id", "OQ1", "client_secret", "s", "access_token", "t"})
 	require.Equal(t, []string{"api.twilio.com", "oauth.twilio.com"}, app.hosts(t))
+	require.Equal(t, []string{"T", "", "3600", ""}, app.token(t, `{"access_token":"T","id_token":null,"token_type":"Bearer",
+		"expires_in":3600,"refresh_token":null}`))
 
 	require.True(t, whole.judge(401, `{"code":20003,"message":"Authenticate","status":401}`).AuthFailed)
 	limited := whole.judge(429, `{"code":20429,"message":"Too Many Requests","status":429}`)
@@ -87,6 +89,9 @@ func TestTwilioFields(t *testing.T) {
 	swapped := r.values.Credentials
 	swapped["username"] = "SK0123456789abcdef0123456789abcdef"
 	require.Len(t, r.mode.CheckCredentials(swapped), 1)
+	key, _ := r.engine.Mode("api_key")
+	swapped["username"] = "AC0123456789abcdef0123456789abcdef"
+	require.Len(t, key.CheckCredentials(swapped), 1)
 	_, problems := r.engine.ResolveConfig("basic", map[string]string{"host": "api.evil.example"})
 	require.Len(t, problems, 1)
 	require.Equal(t, "connection_config.host", problems[0].Field)
