@@ -13,7 +13,7 @@ import (
 
 type providersCommand struct {
 	List      providersList      `cmd:"" help:"List the providers."`
-	Show      providersShow      `cmd:"" help:"Show how a provider's webhooks are verified and set up."`
+	Show      providersShow      `cmd:"" help:"Show how a provider's webhooks are verified and set up, and how its API is called."`
 	Lint      providersLint      `cmd:"" help:"Check definition files; if they have errors, report all of them and exit with 1."`
 	Reference providersReference `cmd:"" help:"Print the reference of the built-in definitions."`
 }
@@ -31,7 +31,7 @@ func (c providersList) Run(e *env) error {
 	if c.JSON {
 		return printJSON(e.stdout, list)
 	}
-	rows := [][]string{{"PROVIDER", "NAME", "CATEGORIES", "SCHEME", "HANDSHAKES", "GRADE", "SOURCE"}}
+	rows := [][]string{{"PROVIDER", "NAME", "CATEGORIES", "SCHEME", "HANDSHAKES", "GRADE", "SOURCE", "AUTH"}}
 	for i := range list {
 		p := &list[i]
 		scheme, handshakes, grade := "no webhooks", "", ""
@@ -41,10 +41,27 @@ func (c providersList) Run(e *env) error {
 		if p.Evidence != nil {
 			grade = string(p.Evidence.Grade)
 		}
+		auth := ""
+		if p.Outbound != nil {
+			auth = modesText(p.Outbound.Modes)
+		}
 		rows = append(rows, []string{p.Slug, visible(p.DisplayName), strings.Join(p.Categories, ","), scheme, handshakes,
-			grade, string(p.Source)})
+			grade, string(p.Source), auth})
 	}
 	return printTable(e.stdout, rows)
+}
+
+// modesText lists the first modes of a provider; a line has no room for all of one that has many.
+func modesText(modes []operator.ProviderMode) string {
+	const most = 4
+	names := make([]string, len(modes))
+	for i := range modes {
+		names[i] = modes[i].Name
+	}
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ","), len(names)-most)
+	}
+	return strings.Join(names, ",")
 }
 
 type providersShow struct {

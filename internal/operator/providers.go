@@ -16,6 +16,9 @@ import (
 // ProviderSummary holds the fields of a provider that commands show.
 type ProviderSummary = registry.Summary
 
+// ProviderMode is one of a provider's ways to authenticate.
+type ProviderMode = registry.ModeSummary
+
 // ProviderProblem is one error of a definition file.
 type ProviderProblem = registry.Problem
 

@@ -30,8 +30,8 @@ type compiler struct {
 // Compile checks a declaration, which must not be changed afterwards. The error is a *ConfigError with every problem
 // found; its fields are paths into the declaration.
 //
-// URLs are checked with values that their fields may have: defaults, examples and listed values. A URL whose host is not
-// among the allowed ones is a problem, and so is a name in a template that does not exist in its place.
+// URLs are checked with values that their fields may have: defaults, examples and listed values. A URL whose host is
+// not among the allowed ones is a problem, and so is a name in a template that does not exist in its place.
 func Compile(d Declaration) (*Engine, error) {
 	c := &compiler{Engine: &Engine{inHost: map[string]bool{}, ownHeaders: map[string]bool{},
 		ownQuery: map[string]bool{}}, used: map[string]bool{}, uses: map[*Mode]map[string]bool{nil: {}}}

@@ -65,10 +65,12 @@ func (c *compiler) compileMode(a *Auth, path string) *Mode {
 }
 
 func kindTitle(k Kind) string {
-	return map[Kind]string{None: "No authentication", APIKey: "API key", Basic: "User name and password",
+	return map[Kind]string{ //nolint:gosec // titles, no credentials
+		None: "No authentication", APIKey: "API key", Basic: "User name and password",
 		Bearer: "Token", OAuth2: "OAuth", ClientCredentials: "OAuth client credentials", OAuth1: "OAuth 1.0a",
 		JWTBearer: "Signed assertion", ServiceAccount: "Service account", GitHubApp: "GitHub App",
-		SessionToken: "Login", AWSSigV4: "AWS access key", HMAC: "Signed requests"}[k]
+		SessionToken: "Login", AWSSigV4: "AWS access key", HMAC: "Signed requests",
+	}[k]
 }
 
 // checkMeaning reports the fields that mean nothing for the mode, and those that it needs.
@@ -237,7 +239,7 @@ func (c *compiler) compileOAuth(m *Mode, a *Auth, path string) {
 	for _, key := range slices.Sorted(maps.Keys(a.ParamRename)) {
 		if a.ParamRename[key] == "" || !slices.Contains([]string{"client_id", "redirect_uri", "response_type", "scope",
 			"state", "code_challenge", "code_challenge_method"}, key) || key == "state" {
-			c.problems.add(path+".param_rename."+truncate(key, 64), "must rename client_id, redirect_uri, response_type, "+
+			c.problems.add(path+".param_rename."+short(key), "must rename client_id, redirect_uri, response_type, "+
 				"scope, code_challenge or code_challenge_method")
 		}
 	}

@@ -158,7 +158,7 @@ func TestCompileRefuses(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// URLs are cut into scheme, host, path and query when the definition is loaded; what stands in the wrong part is refused.
+// URLs are cut into scheme, host, path and query when the definition is loaded. A value in the wrong part is refused.
 func TestCompileRefusesURLs(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{

@@ -96,9 +96,9 @@ func (e *Engine) field(key string) *Field {
 	return nil
 }
 
-// ResolveConfig checks a connection's values and adds the defaults. An empty value is none. Only values that requests of
-// the mode use have to be there; those that a redirect, a token response or a probe gives may be missing, and requests
-// that need them are refused until they are there. An unknown mode is a problem.
+// ResolveConfig checks a connection's values and adds the defaults. An empty value is none. Only values that requests
+// of the mode use have to be there; those that a redirect, a token response or a probe gives may be missing, and
+// requests that need them are refused until they are there. An unknown mode is a problem.
 func (e *Engine) ResolveConfig(mode string, given map[string]string) (Config, []Problem) {
 	var ps problems
 	out := Config{}
@@ -137,7 +137,7 @@ func (e *Engine) ResolveConfig(mode string, given map[string]string) (Config, []
 	}
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		if e.field(key) == nil {
-			ps.add("connection_config."+truncate(key, 64), "is not a field of this provider")
+			ps.add("connection_config."+short(key), "is not a field of this provider")
 		}
 	}
 	return out, ps

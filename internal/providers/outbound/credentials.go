@@ -61,7 +61,7 @@ func compileFields(a *Auth, path string, ps *problems) []Field {
 	for key, c := range a.Fields {
 		i := slices.IndexFunc(fields, func(f Field) bool { return f.Name == key })
 		if i < 0 {
-			ps.add(under(path+".fields", truncate(key, 64)), "is not a credential of the mode %s", a.Mode)
+			ps.add(under(path+".fields", short(key)), "is not a credential of the mode %s", a.Mode)
 			continue
 		}
 		f, place := &fields[i], path+".fields."+key
@@ -91,8 +91,8 @@ func compileFields(a *Auth, path string, ps *problems) []Field {
 	return fields
 }
 
-// CheckCredentials checks credentials that were given for a mode. Problems have fields such as "credentials.api_key" and
-// quote no value. Minted credentials may be missing, unless the mode has no others.
+// CheckCredentials checks credentials that were given for a mode. Problems have fields such as "credentials.api_key"
+// and quote no value. Minted credentials may be missing, unless the mode has no others.
 func (m *Mode) CheckCredentials(given map[string]secretbox.Secret) []Problem {
 	var ps problems
 	for i := range m.Fields {
@@ -109,7 +109,7 @@ func (m *Mode) CheckCredentials(given map[string]secretbox.Secret) []Problem {
 	}
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		if !slices.ContainsFunc(m.Fields, func(f Field) bool { return f.Name == key }) {
-			ps.add("credentials."+truncate(key, 64), "is not a credential of the mode %s", m.Name)
+			ps.add("credentials."+short(key), "is not a credential of the mode %s", m.Name)
 		}
 	}
 	return ps

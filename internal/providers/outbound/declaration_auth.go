@@ -10,7 +10,7 @@ const (
 	Basic             Kind = "basic"                     // RFC 7617
 	Bearer            Kind = "bearer"                    // a token that was made elsewhere (RFC 6750)
 	OAuth2            Kind = "oauth2"                    // the authorization code grant (RFC 6749)
-	ClientCredentials Kind = "oauth2_client_credentials" // RFC 6749 section 4.4
+	ClientCredentials Kind = "oauth2_client_credentials" //nolint:gosec // a name, of RFC 6749 section 4.4
 	OAuth1            Kind = "oauth1"                    // RFC 5849
 	JWTBearer         Kind = "jwt_bearer"                // an assertion (RFC 7523), or a token that is one
 	ServiceAccount    Kind = "service_account"           // a key file of Google's, and an assertion made with it
@@ -87,8 +87,8 @@ type OAuth struct {
 	DefaultScopes []string `yaml:"default_scopes"`
 	// ParamRename gives parameters of the authorization request other names.
 	ParamRename map[string]string `yaml:"param_rename"`
-	// AuthorizeParams, TokenParams and RefreshParams are additional parameters; their values are templates. TokenParams are
-	// also sent with a refresh.
+	// AuthorizeParams, TokenParams and RefreshParams are additional parameters; their values are templates. TokenParams
+	// are also sent with a refresh.
 	AuthorizeParams map[string]string `yaml:"authorize_params"`
 	TokenParams     map[string]string `yaml:"token_params"`
 	RefreshParams   map[string]string `yaml:"refresh_params"`

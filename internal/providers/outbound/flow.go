@@ -10,8 +10,8 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// Endpoints are the rendered URLs and parameters of a mode's token protocol. Every URL is on an allowed host; those that
-// the definition does not have are empty.
+// Endpoints are the rendered URLs and parameters of a mode's token protocol. Every URL is on an allowed host; those
+// that the definition does not have are empty.
 type Endpoints struct {
 	AuthorizeURL, TokenURL, RefreshURL, RequestTokenURL, RevokeURL string
 	// Issuer is what the provider sends as iss (RFC 9207); empty if it sends none.

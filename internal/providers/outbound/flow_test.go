@@ -89,7 +89,7 @@ func TestModes(t *testing.T) {
 	require.Equal(t, 90*24*time.Hour, m.Refresh.MaxIdle)
 	gone := response(400, `{"error":"gone"}`)
 	require.True(t, m.Refresh.DeadWhen[0].Holds(&gone))
-	require.True(t, m.Token.SuccessWhen != nil)
+	require.NotNil(t, m.Token.SuccessWhen)
 	m.Token.SuccessWhen = nil
 	require.Equal(t, outbound.TokenRules{Access: "/a", Alternate: "/b", Refresh: "/refresh_token", ExpiresIn: "/expires_in",
 		Scope: "/scope", Unit: time.Millisecond, DefaultTTL: 24 * time.Hour, Buffer: time.Minute}, m.Token)

@@ -63,11 +63,11 @@ func FuzzJudge(f *testing.F) {
 	f.Add(-1, "x-remaining", "0", "")
 	e := compile(f, judged)
 	f.Fuzz(func(t *testing.T, status int, header, value, body string) {
-		r := outbound.Response{Status: status, Header: http.Header{http.CanonicalHeaderKey(header): {value}, "X-Request-Id": {value},
-			"X-Remaining": {"0"}, "X-Kind": {"core"}}, Body: []byte(body)}
+		r := outbound.Response{Status: status, Body: []byte(body), Header: http.Header{
+			http.CanonicalHeaderKey(header): {value}, "X-Request-Id": {value}, "X-Remaining": {"0"}, "X-Kind": {"core"}}}
 		v := e.Judge(r, now)
-		if v.Wait < 0 || v.Wait > 24*time.Hour || len(v.Message) > 500 || len(v.RequestID) > 200 || v.AuthFailed && v.ScopeMissing ||
-			v.OK && (v.AuthFailed || v.ScopeMissing || v.Limited) ||
+		if v.Wait < 0 || v.Wait > 24*time.Hour || len(v.Message) > 500 || len(v.RequestID) > 200 ||
+			v.AuthFailed && v.ScopeMissing || v.OK && (v.AuthFailed || v.ScopeMissing || v.Limited) ||
 			strings.ContainsFunc(v.Message+v.RequestID, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Fatalf("%+v", v)
 		}
@@ -114,8 +114,8 @@ auth: [{mode: bearer}]
 				t.Fatalf("host %q", h)
 			}
 		}
-		req, err := e.Prepare(t.Context(), outbound.Outgoing{Method: http.MethodGet, Path: "/a"}, outbound.Values{Target: target,
-			Credentials: credentials("token", "T"), Now: now})
+		req, err := e.Prepare(t.Context(), outbound.Outgoing{Method: http.MethodGet, Path: "/a"},
+			outbound.Values{Target: target, Credentials: credentials("token", "T"), Now: now})
 		if err != nil {
 			t.Fatalf("hosts %q, but %v", hosts, err)
 		}

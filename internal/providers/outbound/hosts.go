@@ -13,7 +13,7 @@ const (
 )
 
 // validLabel reports whether s is a label of letters, digits and inner hyphens. Names in another script, and their
-// ASCII form, are refused where anything but a whole URL is entered: people cannot tell them from others.
+// ASCII form, are refused where anything but a whole URL is entered: people cannot distinguish them from others.
 func validLabel(s string) bool {
 	if s == "" || len(s) > maxLabel || s[0] == '-' || s[len(s)-1] == '-' {
 		return false
@@ -25,21 +25,6 @@ func validLabel(s string) bool {
 		}
 	}
 	return true
-}
-
-// validHost reports whether s is a full name of at least two labels, the last of which is no number: some resolvers
-// read such names as IPv4 addresses.
-func validHost(s string) bool {
-	if len(s) > maxHost {
-		return false
-	}
-	labels := strings.Split(s, ".")
-	for _, label := range labels {
-		if !validLabel(label) {
-			return false
-		}
-	}
-	return len(labels) > 1 && !numeric(labels[len(labels)-1])
 }
 
 // numeric reports whether a label ends a name that the WHATWG URL standard reads as an IPv4 address.
@@ -91,8 +76,8 @@ type hostPattern struct {
 }
 
 // errHostPattern says what an entry of allowed_hosts can be.
-const errHostPattern = "must be a host name such as api.acme.com or *.acme.com, without scheme, path, empty labels or " +
-	"characters of other scripts, or ${config.name} of a field of type url"
+const errHostPattern = "must be a host name such as api.acme.com or *.acme.com, without scheme, path, empty labels " +
+	"or characters of other scripts, or ${config.name} of a field of type url"
 
 // parseHost reads an entry of allowed_hosts.
 func parseHost(text string, names scope) (hostPattern, string) {
@@ -167,8 +152,8 @@ func splitLabels(t *template) []*template {
 	return out
 }
 
-// check makes sure that no part which a connection chooses is over a public suffix: whoever registers a name there could
-// then get credentials. With the suffix, one label more has to be fixed.
+// check makes sure that no part which a connection chooses is directly over a public suffix: anyone who registers a name
+// there could then get credentials. With the suffix, one label more has to be fixed.
 func (h *hostPattern) check(names scope) string {
 	fixed := 0 // labels at the end that are the same for all connections
 	for i := len(h.labels) - 1; i >= 0; i-- {
@@ -195,7 +180,8 @@ func (h *hostPattern) check(names scope) string {
 	}
 	for _, tail := range h.tails(len(h.labels)-fixed, names) {
 		if tail == "" || isPublicSuffix(tail) || isShared(tail) {
-			return "leaves a label open over " + quoteSuffix(tail) + ", under which anyone can register a name; fix one label more"
+			return "leaves a label open over " + quoteSuffix(tail) +
+				", under which anyone can register a name; fix one label more"
 		}
 	}
 	return ""
@@ -247,8 +233,8 @@ func (h *hostPattern) tails(from int, names scope) []string {
 	return out
 }
 
-// isPublicSuffix reports whether anyone can register names under s, by the Public Suffix List with its private part. A
-// suffix that the list does not have, such as that of a network of one's own, is no public one from its second label on.
+// isPublicSuffix reports whether anyone can register names under s, by the Public Suffix List with its private part. Of
+// a name that the list does not have, such as one in a network of one's own, the last label is a suffix.
 func isPublicSuffix(s string) bool {
 	suffix, _ := publicsuffix.PublicSuffix(strings.ToLower(s))
 	return suffix == strings.ToLower(s)

@@ -81,7 +81,7 @@ func newRequest(ctx context.Context, method string, u *url.URL, body []byte) (*h
 	return req, nil
 }
 
-// join puts a path behind a base URL. The result is parsed once more, and has the host of the base.
+// join puts a path behind a base URL. The result is parsed again, and has the host of the base.
 func join(base *url.URL, path string) (*url.URL, error) {
 	if path != "" && path[0] != '/' {
 		return nil, refuse("path", "must begin with /")

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Problem is one error in a declaration, in a connection's settings, or in what is rendered from them. It never contains
-// a value of a connection.
+// Problem is one error in a declaration, in a connection's settings, or in a request that is rendered from them. It
+// never contains a value of a connection.
 type Problem struct {
 	// Field is a path into the declaration ("auth[0].token_url") from Compile; else "connection_config.<name>",
 	// "credentials.<name>", "client.<name>", "base_url", "mode", "path", "query" or "header".
@@ -68,9 +68,11 @@ func under(field, name string) string {
 	return field + "." + name
 }
 
-func truncate(s string, limit int) string {
-	if len(s) <= limit {
-		return s
+// short cuts a name that a caller made up.
+func short(name string) string {
+	const most = 64
+	if len(name) <= most {
+		return name
 	}
-	return strings.ToValidUTF8(s[:limit], "") + "…"
+	return strings.ToValidUTF8(name[:most], "") + "…"
 }

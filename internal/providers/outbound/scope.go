@@ -64,8 +64,3 @@ func (s scope) list() string {
 	slices.Sort(names)
 	return strings.Join(names, ", ")
 }
-
-// secret reports whether the template has a secret in it.
-func (s scope) secret(t *template) bool {
-	return slices.ContainsFunc(t.names(), func(n name) bool { return s[n].secret })
-}

@@ -65,7 +65,8 @@ auth:
 `)
 	v := outbound.Values{Credentials: credentials("token", "T", "token_secret", "ts"), Now: now,
 		Client: outbound.Client{ID: "C", Secret: "cs"}}
-	req, err := e.Prepare(t.Context(), outbound.Outgoing{Method: http.MethodGet, Path: "/x", Query: url.Values{"b": {"1"}}}, v)
+	req, err := e.Prepare(t.Context(), outbound.Outgoing{Method: http.MethodGet, Path: "/x",
+		Query: url.Values{"b": {"1"}}}, v)
 	require.NoError(t, err)
 	params := map[string]string{"b": "1"}
 	for _, m := range regexp.MustCompile(`(\w+)="([^"]*)"`).FindAllStringSubmatch(req.Header.Get("Authorization"), -1) {

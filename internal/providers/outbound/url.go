@@ -46,7 +46,7 @@ func parseURL(raw string) (u *url.URL, wrong string) {
 func hostOf(u *url.URL) string { return egress.HostKey(u) }
 
 // safePath reports whether a path means the same to every server: no dot segments, backslashes or control bytes, not in
-// an escaped form either, and none that appears when escapes are decoded once more.
+// an escaped form either, and none that appears when escapes are decoded again.
 func safePath(escaped string) bool {
 	text := escaped
 	for range maxDecodings {

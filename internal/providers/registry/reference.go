@@ -28,7 +28,7 @@ The table uses the terms of [the format](../../internal/providers/verification/R
   ` + "`documented`" + `: the webhook was made from the provider's documentation. The source is linked.
 - ` + "`<name>`" + ` stands for a parameter of the connection.
 
-%d providers, %d of them of grade ` + "`vector`" + `.
+%d providers with webhooks, %d of them of grade ` + "`vector`" + `.
 
 | Provider | Scheme | Signed | Age limit | Type | Id | Handshakes | Grade | Source |
 |---|---|---|---|---|---|---|---|---|
@@ -38,20 +38,32 @@ The table uses the terms of [the format](../../internal/providers/verification/R
 func Reference(w io.Writer, r *Registry) error {
 	var b bytes.Buffer
 	var rows []Summary
-	vectors := 0
+	webhooks, vectors, apis := 0, 0, 0
 	for _, p := range r.List() {
 		s := p.Summary()
-		if s.Webhooks == nil {
+		if s.Outbound != nil {
+			apis++
+		}
+		if s.Webhooks == nil && s.Outbound == nil {
 			continue
 		}
 		rows = append(rows, s)
+		if s.Webhooks == nil {
+			continue
+		}
+		webhooks++
 		if s.Evidence != nil && s.Evidence.Grade == GradeVector {
 			vectors++
 		}
 	}
-	fmt.Fprintf(&b, referenceIntro, len(rows), vectors)
+	fmt.Fprintf(&b, referenceIntro, webhooks, vectors)
 	for i := range rows {
-		row(&b, &rows[i])
+		if rows[i].Webhooks != nil {
+			row(&b, &rows[i])
+		}
+	}
+	if apis > 0 {
+		outboundTable(&b, rows)
 	}
 	for i := range rows {
 		section(&b, &rows[i])
@@ -78,8 +90,13 @@ func row(b *bytes.Buffer, s *Summary) {
 
 func section(b *bytes.Buffer, s *Summary) {
 	w := s.Webhooks
-	fmt.Fprintf(b, "\n## %s\n\n%s (%s). The proof of the sender is in: %s.\n\n%s\n", s.Slug,
-		plain(s.DisplayName), link("documentation", s.DocsURL), w.Proof.PlacesText(code), w.Setup)
+	fmt.Fprintf(b, "\n## %s\n\n%s (%s).", s.Slug, plain(s.DisplayName), link("documentation", s.DocsURL))
+	if w == nil {
+		b.WriteString("\n")
+		outboundSection(b, s.Outbound)
+		return
+	}
+	fmt.Fprintf(b, " The proof of the sender is in: %s.\n\n%s\n", w.Proof.PlacesText(code), w.Setup)
 	if rules := w.typeRulesText(code); rules != "" {
 		fmt.Fprintf(b, "\nIn the types of events %s. A pattern of a subscription can be written either way.\n", rules)
 	}
@@ -93,6 +110,9 @@ func section(b *bytes.Buffer, s *Summary) {
 			fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", p.Name, cell(p.valuesText(code)), cell(p.defaultText(code)),
 				cell(plain(p.Description)))
 		}
+	}
+	if s.Outbound != nil {
+		outboundSection(b, s.Outbound)
 	}
 	if e := s.Evidence; e != nil && len(e.LeftOut) > 0 {
 		b.WriteString("\nNot confirmed by a source of the provider's own, and so left out:\n\n")

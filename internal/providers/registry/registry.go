@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -130,6 +131,14 @@ func Lint(fsys fs.FS, name string, builtin *Registry) (checked int, problems []P
 		if p != nil && builtin == nil && p.Webhooks != nil && p.Definition.Evidence == nil {
 			problems = append(problems, Problem{File: file.name, Field: "evidence",
 				Message: "must name the evidence of the definition, because it is a built-in one"})
+		}
+		if p != nil && builtin == nil && p.Outbound != nil {
+			for i, m := range p.Outbound.Modes() {
+				if m.DocsURL == "" {
+					problems = append(problems, Problem{File: file.name, Field: "auth[" + strconv.Itoa(i) + "].docs_url",
+						Message: "must name the provider's page about the mode, because the definition is a built-in one"})
+				}
+			}
 		}
 	}
 	return checked, newLoadError(problems).Problems, nil

@@ -18,6 +18,8 @@ type Summary struct {
 	Source      Source   `json:"source"`
 	// Webhooks is nil for a provider without webhooks.
 	Webhooks *WebhooksSummary `json:"webhooks"`
+	// Outbound is nil for a provider to which no requests are made.
+	Outbound *OutboundSummary `json:"outbound"`
 	// Evidence is nil if the definition has none.
 	Evidence *EvidenceSummary `json:"evidence"`
 }
@@ -139,6 +141,9 @@ func (p *Provider) Summary() Summary {
 	}
 	if d.Webhooks != nil {
 		s.Webhooks = p.summarize(d.Webhooks)
+	}
+	if p.Outbound != nil {
+		s.Outbound = summarizeOutbound(p.Outbound)
 	}
 	return s
 }

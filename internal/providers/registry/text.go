@@ -14,9 +14,15 @@ func (s *Summary) Text() string {
 	line("Documentation", s.DocsURL)
 	line("Categories", strings.Join(s.Categories, ", "))
 	line("Definition", string(s.Source))
+	if s.Outbound != nil {
+		s.Outbound.lines(line)
+	}
 	w := s.Webhooks
 	if w == nil {
 		line("Webhooks", "none")
+		if s.Outbound != nil {
+			s.Outbound.sections(&b)
+		}
 		return b.String()
 	}
 	line("Scheme", w.Proof.SchemeText())
@@ -53,6 +59,9 @@ func (s *Summary) Text() string {
 		}
 	}
 	b.WriteString("\nSet-up\n" + indent(w.Setup))
+	if s.Outbound != nil {
+		s.Outbound.sections(&b)
+	}
 	if e := s.Evidence; e != nil && len(e.LeftOut) > 0 {
 		b.WriteString("\nNot confirmed by a source of the provider's own, and so left out\n")
 		for _, text := range e.LeftOut {
