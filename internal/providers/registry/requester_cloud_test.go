@@ -150,3 +150,21 @@ func TestAnthropicRequests(t *testing.T) {
 	v = r.judge(529, body("overloaded_error"))
 	require.True(t, v.Retryable && !v.Limited)
 }
+
+// Both of Datadog's keys go to the API of the organization's site, the application key only where there is one.
+func TestDatadogRequests(t *testing.T) {
+	t.Parallel()
+	r := requests(t, "datadog", "api_key", []string{"site", "us5.datadoghq.com", "application_key", "app"}, []string{"api_key", "k"})
+	req, v, _ := r.probe(t, 200, `{"valid":true}`)
+	require.Equal(t, "GET https://api.us5.datadoghq.com/api/v1/validate", target(req))
+	require.True(t, v.OK)
+	require.Equal(t, []string{"k", "app"}, []string{req.Header.Get("DD-API-KEY"), req.Header.Get("DD-APPLICATION-KEY")})
+	require.Equal(t, []string{"api.us5.datadoghq.com"}, r.hosts(t))
+	_, v, _ = r.probe(t, 403, `{"errors":["Forbidden"]}`)
+	require.False(t, v.OK)
+	require.Equal(t, "Forbidden", v.Message)
+	v = r.judge(429, `{"errors":["Too many requests"]}`, "X-RateLimit-Reset", "17")
+	require.Equal(t, 17*time.Second, v.Wait)
+	plain := requests(t, "datadog", "api_key", nil, []string{"api_key", "k"})
+	require.Empty(t, plain.send(t, outbound.Outgoing{Method: "GET", Path: "/v1/validate"}).Header.Values("DD-APPLICATION-KEY"))
+}
