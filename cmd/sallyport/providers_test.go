@@ -54,7 +54,8 @@ func TestProvidersListAndShow(t *testing.T) {
 	r := offline(t, "providers", "list")
 	require.Equal(t, exitOK, r.code, r.stderr)
 	require.Regexp(t, `(?m)^PROVIDER +NAME +CATEGORIES +SCHEME +HANDSHAKES +GRADE +SOURCE +AUTH$`, r.out)
-	require.Regexp(t, `(?m)^github +GitHub +source-control,developer-tools +hmac sha256 +none +vector +builtin +oauth2,token,github_app$`, r.out)
+	require.Regexp(t, `(?m)^github +GitHub +source-control,developer-tools +hmac sha256 +none +vector +builtin +`+
+		`oauth2,token,github_app$`, r.out)
 
 	list := decode[[]operator.ProviderSummary](t, offline(t, "providers", "list", "--json").out)
 	require.Len(t, list, strings.Count(r.out, "\n")-1)

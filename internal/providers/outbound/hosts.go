@@ -152,8 +152,8 @@ func splitLabels(t *template) []*template {
 	return out
 }
 
-// check makes sure that no part which a connection chooses is directly over a public suffix: anyone who registers a name
-// there could then get credentials. With the suffix, one label more has to be fixed.
+// check makes sure that no part which a connection chooses is directly over a public suffix: anyone who registers a
+// name there could then get credentials. With the suffix, one label more has to be fixed.
 func (h *hostPattern) check(names scope) string {
 	fixed := 0 // labels at the end that are the same for all connections
 	for i := len(h.labels) - 1; i >= 0; i-- {

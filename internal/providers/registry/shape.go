@@ -55,7 +55,7 @@ func checkShape(node ast.Node, t reflect.Type, field string, wrong report) {
 	}
 }
 
-// shaped is a type that reads itself from YAML. It returns the types that describe what its place in a file may contain.
+// shaped is a type that reads itself from YAML. It returns the types that describe what a file may have there.
 type shaped interface{ YAMLShapes() []reflect.Type }
 
 // shapeFor returns the first of the types that a node may be, or the last.
