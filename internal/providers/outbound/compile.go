@@ -94,7 +94,7 @@ func (c *compiler) giveConfig() {
 	for _, m := range c.modes {
 		for _, f := range c.fields {
 			_, redirect := m.OAuth.RedirectMetadata[f.Name]
-			_, token := m.OAuth.TokenMetadata[f.Name]
+			_, token := m.Token.Metadata[f.Name]
 			probe := slices.ContainsFunc(c.probes, func(p *HealthProbe) bool { return p.covers(m) && p.Config[f.Name] != "" })
 			if c.uses[nil][f.Name] || c.uses[m][f.Name] || redirect || token || probe {
 				m.Config = append(m.Config, f)
@@ -184,7 +184,7 @@ func (c *compiler) checkMetadata() {
 		for _, key := range slices.Sorted(maps.Keys(m.OAuth.RedirectMetadata)) {
 			add(c.paths[i]+".redirect_metadata."+key, key, SourceRedirect)
 		}
-		for _, key := range slices.Sorted(maps.Keys(m.OAuth.TokenMetadata)) {
+		for _, key := range slices.Sorted(maps.Keys(m.Token.Metadata)) {
 			add(c.paths[i]+".token_metadata."+key, key, SourceTokenResponse)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"sallyport/internal/providers/oauth"
 )
 
 var kinds = []Kind{None, APIKey, Basic, Bearer, OAuth2, ClientCredentials, OAuth1, JWTBearer, ServiceAccount,
@@ -220,7 +222,7 @@ func (c *compiler) compileOAuth(m *Mode, a *Auth, path string) {
 		ParamRename: maps.Clone(a.ParamRename), CodeParam: a.CodeParam,
 		ClientAuth:       ClientAuth(choose("client_auth", a.ClientAuth, "body", "basic", "body", "private_key_jwt", "none")),
 		JSONBody:         choose("body_format", a.BodyFormat, "form", "form", "json") == "json",
-		RedirectMetadata: maps.Clone(a.RedirectMetadata), TokenMetadata: maps.Clone(a.TokenMetadata)}
+		RedirectMetadata: maps.Clone(a.RedirectMetadata)}
 	m.SignatureMethod = choose("signature_method", a.SignatureMethod, "HMAC-SHA1", "HMAC-SHA1", "HMAC-SHA256")
 	if m.OAuth.ScopeSeparator == "" {
 		m.OAuth.ScopeSeparator = " "
@@ -278,19 +280,29 @@ func (c *compiler) compileToken(m *Mode, a *Auth, path string) {
 		compilePointer(path+".token."+field, given, &c.problems)
 		return given
 	}
-	m.Token = TokenRules{Access: pointer("access", d.Access, "/access_token"),
+	m.Token = oauth.TokenSpec{Access: pointer("access", d.Access, "/access_token"),
 		Alternate: pointer("alternate", d.Alternate, ""), Refresh: pointer("refresh", d.Refresh, "/refresh_token"),
-		ExpiresIn: pointer("expires_in", d.ExpiresIn, "/expires_in"), ExpiresAt: pointer("expires_at", d.ExpiresAt, ""),
-		Scope: pointer("scope", d.Scope, "/scope"), Unit: time.Second,
-		DefaultTTL:  c.duration(path+".token.default_ttl", d.DefaultTTL, 0),
-		Buffer:      c.duration(path+".token.buffer", d.Buffer, 15*time.Minute),
-		SuccessWhen: compileCondition(path+".token.success_when", d.SuccessWhen, &c.problems)}
+		ExpiresIn: pointer("expires_in", d.ExpiresIn, "/expires_in"), Scope: pointer("scope", d.Scope, "/scope"),
+		DefaultTTL: c.duration(path+".token.default_ttl", d.DefaultTTL, 0), Unit: oauth.UnitSeconds,
+		Metadata: maps.Clone(a.TokenMetadata)}
+	m.TokenBuffer = c.duration(path+".token.buffer", d.Buffer, 15*time.Minute)
+	if d.SuccessWhen != nil {
+		rule, _ := c.rule(path+".token.success_when", d.SuccessWhen)
+		if len(rule.In) != 1 {
+			c.problems.add(path+".token.success_when", "must compare one value of the body, by equals")
+		} else {
+			m.Token.SuccessWhen = &oauth.Condition{Path: rule.Path, Equals: rule.In[0]}
+		}
+	}
 	switch d.Unit {
 	case "", "s":
 	case "ms":
-		m.Token.Unit = time.Millisecond
+		m.Token.Unit = oauth.UnitMilliseconds
 	default:
 		c.problems.add(path+".token.unit", "must be s or ms")
+	}
+	if d.ExpiresAt != "" {
+		m.Token.ExpiresIn, m.Token.Unit = pointer("expires_at", d.ExpiresAt, ""), oauth.UnitEpochSeconds
 	}
 	if d.ExpiresIn != "" && d.ExpiresAt != "" {
 		c.problems.add(path+".token.expires_at", "contradicts expires_in: one of them is enough")
@@ -307,10 +319,38 @@ func (c *compiler) compileToken(m *Mode, a *Auth, path string) {
 	}
 	m.Refresh.Rotating = a.Refresh.Rotating
 	m.Refresh.MaxIdle = c.duration(path+".refresh.max_idle", a.Refresh.MaxIdle, 0)
-	m.Refresh.DeadWhen = compileConditions(path+".refresh.dead_when", a.Refresh.DeadWhen, &c.problems)
+	for i := range a.Refresh.DeadWhen {
+		place := at(path+".refresh.dead_when", i)
+		rule, statuses := c.rule(place, &a.Refresh.DeadWhen[i])
+		if len(rule.In) == 0 && len(statuses) == 0 {
+			c.problems.add(place, "must compare a value of the body by equals or in, or be a status")
+		}
+		if len(rule.In) > 0 {
+			m.Token.DeadWhen = append(m.Token.DeadWhen, rule)
+		}
+		m.Token.DeadStatuses = append(m.Token.DeadStatuses, statuses...)
+	}
 	if m.Refresh.Reauth && (a.RefreshURL != "" || a.RefreshParams != nil || a.Refresh.Rotating || a.Refresh.MaxIdle !=
 		"" || a.Refresh.DeadWhen != nil) {
 		c.problems.add(path+".refresh.grant", "contradicts other fields: with reauth nothing is refreshed")
+	}
+}
+
+// rule reads a condition of the token protocol, which is about a value of the body, or about statuses and nothing else.
+func (c *compiler) rule(field string, d *Condition) (oauth.Rule, []int) {
+	test := compileCondition(field, d, &c.problems)
+	var statuses []int
+	for status := range test.status {
+		statuses = append(statuses, status)
+	}
+	slices.Sort(statuses)
+	switch {
+	case d.Body != "" && len(statuses) == 0 && !d.Absent && d.Contains == "":
+		return oauth.Rule{Path: d.Body, In: test.in}, nil
+	case d.Body == "" && d.Header == "" && !slices.ContainsFunc(statuses, func(n int) bool { return n < 0 }):
+		return oauth.Rule{}, statuses
+	default:
+		return oauth.Rule{}, nil
 	}
 }
 

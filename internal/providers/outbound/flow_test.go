@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/providers/oauth"
 	"sallyport/internal/providers/outbound"
 )
 
@@ -38,7 +39,7 @@ auth:
     token_params: {key: "${config.key}", client: "${client.id}"}
     refresh_params: {r: "1"}
     token: {access: /a, alternate: /b, unit: ms, default_ttl: 24h, buffer: 1m, success_when: {body: /ok, equals: true}}
-    refresh: {rotating: true, max_idle: 90d, dead_when: [{body: /error, in: [gone]}]}
+    refresh: {rotating: true, max_idle: 90d, dead_when: [{body: /error, in: [gone]}, {status: 410}]}
   - mode: session_token
     login: {method: PUT, url: "https://login.acme.com/${config.tenant}", headers: {X: "${basic(cred.username, cred.password)}"}, form: {u: "${cred.username}", p: "${cred.password}", t: "${config.key}"}, ok: [201], success_when: {body: /t}}
     token: {access: /t}
@@ -87,16 +88,14 @@ func TestModes(t *testing.T) {
 	require.False(t, m.Mints())
 	require.True(t, m.Refresh.Rotating)
 	require.Equal(t, 90*24*time.Hour, m.Refresh.MaxIdle)
-	gone := response(400, `{"error":"gone"}`)
-	require.True(t, m.Refresh.DeadWhen[0].Holds(&gone))
-	require.NotNil(t, m.Token.SuccessWhen)
-	m.Token.SuccessWhen = nil
-	require.Equal(t, outbound.TokenRules{Access: "/a", Alternate: "/b", Refresh: "/refresh_token", ExpiresIn: "/expires_in",
-		Scope: "/scope", Unit: time.Millisecond, DefaultTTL: 24 * time.Hour, Buffer: time.Minute}, m.Token)
+	require.Equal(t, oauth.TokenSpec{Access: "/a", Alternate: "/b", Refresh: "/refresh_token", ExpiresIn: "/expires_in",
+		Scope: "/scope", Unit: oauth.UnitMilliseconds, DefaultTTL: 24 * time.Hour, SuccessWhen: &oauth.Condition{Path: "/ok", Equals: "true"},
+		DeadWhen: []oauth.Rule{{Path: "/error", In: []string{"gone"}}}, DeadStatuses: []int{410}}, m.Token)
+	require.Equal(t, time.Minute, m.TokenBuffer)
 	plain := compile(t, withAuth(", {mode: oauth2, name: p, authorize_url: \"https://a.acme.com\", token_url: \"https://a.acme.com\"}"))
 	m, _ = plain.Mode("p")
 	require.Equal(t, outbound.OAuthRules{PKCE: true, ScopeSeparator: " ", ClientAuth: outbound.ClientAuthBody, CodeParam: "code"}, m.OAuth)
-	require.Equal(t, 15*time.Minute, m.Token.Buffer)
+	require.Equal(t, 15*time.Minute, m.TokenBuffer)
 	m, _ = e.Mode("session_token")
 	require.True(t, m.Entered() && m.Mints())
 }

@@ -249,3 +249,17 @@ auth: [{mode: bearer}]
 		require.Equal(t, []string{host}, hosts)
 	}
 }
+
+// A host that is a public suffix itself is never one of an open label, also where the list shows it only then.
+func TestSuffixesUnderAnOpenLabel(t *testing.T) {
+	t.Parallel()
+	e := compile(t, `
+base_url: https://api.fastly.net
+allowed_hosts: ["*.fastly.net"]
+auth: [{mode: bearer}]
+`)
+	_, err := e.Hosts(outbound.Target{BaseURL: "https://docs.fastly.net"})
+	require.NoError(t, err)
+	_, err = e.Hosts(outbound.Target{BaseURL: "https://map.fastly.net"})
+	require.Equal(t, []string{"base_url"}, fields(t, err))
+}

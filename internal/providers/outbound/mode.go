@@ -2,6 +2,8 @@ package outbound
 
 import (
 	"time"
+
+	"sallyport/internal/providers/oauth"
 )
 
 // Mode is a compiled entry of auth. It is shared: read it only.
@@ -22,8 +24,11 @@ type Mode struct {
 	Config []Field
 	// OAuth has the differences of oauth2, and what of it holds for other modes with a token endpoint.
 	OAuth OAuthRules
-	// Token locates the parts of a token response.
-	Token TokenRules
+	// Token says how a response with a token is read. Its paths are JSON pointers; Metadata has, by the field of
+	// connection_config, where its value is.
+	Token oauth.TokenSpec
+	// TokenBuffer is how long before its end a token is renewed.
+	TokenBuffer time.Duration
 	// Refresh says how tokens are renewed.
 	Refresh RefreshRules
 	// SignatureMethod is HMAC-SHA1 or HMAC-SHA256, for oauth1.
@@ -58,8 +63,6 @@ type OAuthRules struct {
 	CodeParam string
 	// RedirectMetadata has, by the field of connection_config, the parameter of the redirect with its value.
 	RedirectMetadata map[string]string
-	// TokenMetadata has, by the field of connection_config, the JSON pointer to its value in the token response.
-	TokenMetadata map[string]string
 }
 
 // ClientAuth is how a client authenticates at the token endpoint.
@@ -73,19 +76,6 @@ const (
 	ClientAuthNone          ClientAuth = "none"
 )
 
-// TokenRules locate the parts of a token response. Pointers are of RFC 6901; an empty one names nothing.
-type TokenRules struct {
-	Access, Alternate, Refresh, ExpiresIn, ExpiresAt, Scope string
-	// Unit is that of the value at ExpiresIn: a second or a millisecond.
-	Unit time.Duration
-	// DefaultTTL is the lifetime of a token whose response names none; 0 if it does not expire.
-	DefaultTTL time.Duration
-	// Buffer is how long before its end a token is renewed.
-	Buffer time.Duration
-	// SuccessWhen has to hold for a response with a status of 2xx; nil if the status says it.
-	SuccessWhen *Test
-}
-
 // RefreshRules say how tokens are renewed.
 type RefreshRules struct {
 	// Reauth is true if a user has to connect again when the token ends.
@@ -94,8 +84,6 @@ type RefreshRules struct {
 	Rotating bool
 	// MaxIdle is how long a refresh token lives without use; 0 for ever.
 	MaxIdle time.Duration
-	// DeadWhen lists the marks of a refresh token that is dead, besides invalid_grant.
-	DeadWhen []Test
 }
 
 // pair is a name and a value, both templates.

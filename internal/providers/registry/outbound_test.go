@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/oauth"
 	"sallyport/internal/providers/outbound"
 	"sallyport/internal/providers/registry"
 )
@@ -275,6 +276,10 @@ func TestGitHubOutbound(t *testing.T) {
 	require.Equal(t, "DELETE https://api.github.com/applications/C/token", req.Method+" "+req.URL.String())
 	require.Equal(t, "Basic QzpT", req.Header.Get("Authorization"))
 	require.True(t, m.JudgeRevocation(responseOf(404, ``)))
+	appMode, _ := e.Mode("github_app")
+	token, err := oauth.ParseToken(appMode.Token, 201, http.Header{}, []byte(`{"token":"ghs_1","expires_at":"2026-03-04T06:06:07Z"}`), now)
+	require.NoError(t, err)
+	require.Equal(t, time.Date(2026, 3, 4, 6, 6, 7, 0, time.UTC), token.ExpiresAt.UTC())
 	app, err := e.Endpoints(outbound.Values{Target: outbound.Target{Mode: "github_app"}, Client: outbound.Client{ID: "C"},
 		Credentials: map[string]secretbox.Secret{"installation_id": "42"}})
 	require.NoError(t, err)
@@ -300,12 +305,22 @@ func TestSlackOutbound(t *testing.T) {
 	m, _ := e.Mode("oauth2")
 	require.False(t, m.OAuth.PKCE)
 	require.Equal(t, "/authed_user/access_token", m.Token.Alternate)
-	failed := responseOf(200, `{"ok":false,"error":"invalid_code"}`)
-	require.False(t, m.Token.SuccessWhen.Holds(&failed))
+	token, err := oauth.ParseToken(m.Token, 200, http.Header{}, []byte(`{"ok":true,"authed_user":{"access_token":"xoxp-1","scope":"a,b"}}`), now)
+	require.NoError(t, err)
+	require.Equal(t, "xoxp-1", token.Access.Reveal())
+	require.Equal(t, []string{"a", "b"}, token.Scopes)
+	_, err = oauth.ParseToken(m.Token, 200, http.Header{}, []byte(`{"ok":false,"error":"invalid_refresh_token"}`), now)
+	var refused *oauth.TokenError
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, oauth.GrantDead, refused.Kind)
 	require.True(t, m.JudgeRevocation(responseOf(200, `{"ok":false,"error":"token_revoked"}`)))
 	require.False(t, m.JudgeRevocation(responseOf(200, `{"ok":false,"error":"internal_error"}`)))
 	require.True(t, m.JudgeRevocation(responseOf(200, `{"ok":true,"revoked":true}`)))
 	user, _ := e.Mode("oauth2_user")
+	token, err = oauth.ParseToken(user.Token, 200, http.Header{}, []byte(`{"ok":true,"access_token":"xoxe.xoxp-2","refresh_token":"xoxe-2",`+
+		`"expires_in":43200}`), now)
+	require.NoError(t, err)
+	require.Equal(t, "xoxe-2", token.Refresh.Reveal(), "a refresh has the token at its top")
 	require.Equal(t, map[string]string{"scope": "user_scope"}, user.OAuth.ParamRename)
 }
 

@@ -122,7 +122,7 @@ func TestAWSSuite(t *testing.T) {
 	require.Equal(t, 38, ran)
 }
 
-// Every service but S3 escapes the path that was sent once more: this is AWS's case double-url-encode.
+// Every service but S3 escapes the path that was sent again: this is AWS's case double-url-encode.
 func TestAWSEscapesTwice(t *testing.T) {
 	t.Parallel()
 	files := awsSuite(t)["double-url-encode"]

@@ -101,7 +101,7 @@ func awsServer(secret string, rawPath bool) http.HandlerFunc {
 	}
 }
 
-// What arrives over a real connection is what was signed, for any path, query, header and body.
+// The request that arrives over a real connection is the one that was signed, for any path, query, header and body.
 func TestAWSSignsWhatIsSent(t *testing.T) {
 	t.Parallel()
 	const secret = "a secret"

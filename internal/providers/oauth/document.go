@@ -1,0 +1,205 @@
+package oauth
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/url"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Bounds of a response: bytes, and objects and arrays in each other.
+const (
+	maxResponse = 1 << 20
+	maxDepth    = 32
+)
+
+// errUnreadable means that a body is neither a JSON object nor a form. What is wrong with it is not said, because the
+// body may hold tokens.
+var errUnreadable = errors.New("the response is neither a JSON object nor a form")
+
+// document is a response: a JSON object, or a form as an object of strings.
+type document map[string]any
+
+// parseDocument reads a body for what it is. Content types are not looked at: GitHub sends forms, others send JSON as
+// text/html or text/plain.
+//
+// A name that occurs twice makes a body unreadable (RFC 6749, section 3.2), because two readers would take different
+// values of it.
+func parseDocument(body []byte) (document, error) {
+	if len(body) > maxResponse || !utf8.Valid(body) {
+		return nil, errUnreadable
+	}
+	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\ufeff")))
+	if len(body) == 0 {
+		return nil, errUnreadable
+	}
+	switch c := body[0]; {
+	case c == '{':
+		return parseJSON(body)
+	case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' || c == '%':
+		return parseForm(body)
+	default:
+		return nil, errUnreadable
+	}
+}
+
+func parseForm(body []byte) (document, error) {
+	if bytes.ContainsAny(body, " \t\r\n<>\"{}") || !bytes.Contains(body, []byte("=")) {
+		return nil, errUnreadable
+	}
+	values, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, errUnreadable
+	}
+	doc := document{}
+	for name, list := range values {
+		if len(list) != 1 {
+			return nil, errUnreadable
+		}
+		doc[name] = list[0]
+	}
+	return doc, nil
+}
+
+func parseJSON(body []byte) (document, error) {
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	value, err := readValue(decoder, 0)
+	if err != nil {
+		return nil, errUnreadable
+	}
+	// Nothing may follow the object.
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, errUnreadable
+	}
+	object, ok := value.(map[string]any)
+	if !ok {
+		return nil, errUnreadable
+	}
+	return object, nil
+}
+
+// readValue reads the next value, which lies in depth objects and arrays.
+func readValue(decoder *json.Decoder, depth int) (any, error) {
+	token, err := decoder.Token()
+	if err != nil {
+		return nil, err
+	}
+	delim, ok := token.(json.Delim)
+	if !ok {
+		return token, nil
+	}
+	if depth == maxDepth {
+		return nil, errUnreadable
+	}
+	if delim == '{' {
+		return readObject(decoder, depth)
+	}
+	list := []any{}
+	for decoder.More() {
+		value, err := readValue(decoder, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, value)
+	}
+	_, err = decoder.Token()
+	return list, err
+}
+
+func readObject(decoder *json.Decoder, depth int) (any, error) {
+	object := map[string]any{}
+	for decoder.More() {
+		token, err := decoder.Token()
+		if err != nil {
+			return nil, err
+		}
+		name, ok := token.(string)
+		if _, twice := object[name]; !ok || twice {
+			return nil, errUnreadable
+		}
+		if object[name], err = readValue(decoder, depth+1); err != nil {
+			return nil, err
+		}
+	}
+	_, err := decoder.Token()
+	return object, err
+}
+
+// at returns the value at a path (see parsePath), or nil.
+func (d document) at(path string) any {
+	if path == "" {
+		return nil
+	}
+	var value any = map[string]any(d)
+	for _, member := range parsePath(path) {
+		switch v := value.(type) {
+		case map[string]any:
+			value = v[member]
+		case []any:
+			i, err := strconv.Atoi(member)
+			if err != nil || i < 0 || i >= len(v) {
+				return nil
+			}
+			value = v[i]
+		default:
+			return nil
+		}
+	}
+	return value
+}
+
+// text returns the string at a path, or a number or boolean as it is written.
+func (d document) text(path string) (string, bool) {
+	switch v := d.at(path).(type) {
+	case string:
+		return v, true
+	case json.Number:
+		return v.String(), true
+	case bool:
+		return strconv.FormatBool(v), true
+	default:
+		return "", false
+	}
+}
+
+// str returns the string at a path, or "".
+func (d document) str(path string) string {
+	s, _ := d.at(path).(string)
+	return s
+}
+
+// Condition compares a value in a response.
+type Condition struct {
+	// Path is that of the value: names with dots between them, or a JSON pointer.
+	Path string
+	// Equals is the value: a string, or a number or boolean as it is written.
+	Equals string
+}
+
+func (d document) satisfies(c Condition) bool {
+	text, ok := d.text(c.Path)
+	return ok && text == c.Equals
+}
+
+// Rule names values in a response.
+type Rule struct {
+	// Path is as in Condition.
+	Path string
+	// In are the values, as in Condition.
+	In []string
+}
+
+func (d document) matches(rules []Rule) bool {
+	for _, rule := range rules {
+		for _, value := range rule.In {
+			if d.satisfies(Condition{Path: rule.Path, Equals: value}) {
+				return true
+			}
+		}
+	}
+	return false
+}

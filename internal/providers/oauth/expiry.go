@@ -1,0 +1,71 @@
+package oauth
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Unit is what the number of an expiry counts.
+type Unit string
+
+// The units. The empty one is UnitSeconds, as in RFC 6749.
+const (
+	// UnitSeconds and UnitMilliseconds count from the response.
+	UnitSeconds      Unit = "s"
+	UnitMilliseconds Unit = "ms"
+	// UnitEpochSeconds and UnitEpochMilliseconds count from 1970.
+	UnitEpochSeconds      Unit = "epoch_s"
+	UnitEpochMilliseconds Unit = "epoch_ms"
+)
+
+// maxTTL is the longest life that is believed. A token that lives longer has no known end.
+const maxTTL = 10 * 365 * 24 * time.Hour
+
+// expiry returns when a token expires. A life of nothing or less, which some send for tokens that never expire, and
+// anything that is no number count as if the response did not say.
+func (spec TokenSpec) expiry(doc document, now time.Time) time.Time {
+	life := spec.life(doc, now)
+	switch {
+	case life > maxTTL:
+		return time.Time{}
+	case life > 0:
+		return now.Add(life)
+	case spec.DefaultTTL > 0:
+		return now.Add(spec.DefaultTTL)
+	default:
+		return time.Time{}
+	}
+}
+
+// life returns how long a token lives, or 0 if the response does not say.
+func (spec TokenSpec) life(doc document, now time.Time) time.Duration {
+	text, _ := doc.text(spec.ExpiresIn)
+	text = strings.TrimSpace(text)
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02 15:04:05Z07:00"} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at.Sub(now)
+		}
+	}
+	number, err := strconv.ParseFloat(text, 64)
+	if math.IsInf(number, 1) {
+		return maxTTL + 1
+	}
+	if err != nil || math.IsNaN(number) {
+		return 0
+	}
+	switch spec.Unit {
+	case UnitMilliseconds:
+		number /= 1000
+	case UnitEpochSeconds:
+		number -= float64(now.UnixMilli()) / 1000
+	case UnitEpochMilliseconds:
+		number = (number - float64(now.UnixMilli())) / 1000
+	case UnitSeconds, "":
+	}
+	if number > maxTTL.Seconds() {
+		return maxTTL + 1
+	}
+	return time.Duration(max(number, 0) * float64(time.Second))
+}
