@@ -25,7 +25,7 @@ func TestDiscordRequests(t *testing.T) {
 	oauth := requests(t, "discord", "oauth2", nil, []string{"access_token", "6qrZcUqja7812RVdnEKjpzOL4CvHBFG"})
 	require.Equal(t, "Bearer 6qrZcUqja7812RVdnEKjpzOL4CvHBFG",
 		oauth.send(t, outbound.Outgoing{Method: "GET", Path: "/users/@me"}).Header.Get("Authorization"))
-	require.Equal(t, []string{"6qrZcUqja7812RVdnEKjpzOL4CvHBFG", "D43f5y0ahjqew82jZ4NViEr2YafMKhue", "604800", "identify"},
+	require.Equal(t, []string{"6qrZcUqja7812RVdnEKjpzOL4CvHBFG", "D43f5y0ahjqew82jZ4NViEr2YafMKhue", "168h0m0s", "identify"},
 		oauth.token(t, `{"access_token":"6qrZcUqja7812RVdnEKjpzOL4CvHBFG","token_type":"Bearer","expires_in":604800,
 			"refresh_token":"D43f5y0ahjqew82jZ4NViEr2YafMKhue","scope":"identify"}`))
 	require.Equal(t, "https://discord.com/api/oauth2/token/revoke", oauth.endpoints(t).RevokeURL)
@@ -73,7 +73,7 @@ func TestTwilioRequests(t *testing.T) {
 	app := requests(t, "twilio", "oauth2_client_credentials", []string{"account_sid", account},
 		[]string{"client_id", "OQ1", "client_secret", "s", "access_token", "t"})
 	require.Equal(t, []string{"api.twilio.com", "oauth.twilio.com"}, app.hosts(t))
-	require.Equal(t, []string{"T", "", "3600", ""}, app.token(t, `{"access_token":"T","id_token":null,"token_type":"Bearer",
+	require.Equal(t, []string{"T", "", "1h0m0s", ""}, app.token(t, `{"access_token":"T","id_token":null,"token_type":"Bearer",
 		"expires_in":3600,"refresh_token":null}`))
 
 	require.True(t, whole.judge(401, `{"code":20003,"message":"Authenticate","status":401}`).AuthFailed)

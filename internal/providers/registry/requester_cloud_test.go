@@ -137,9 +137,10 @@ func TestAnthropicRequests(t *testing.T) {
 	require.Equal(t, "GET https://api.anthropic.com/v1/organizations/me", target(req))
 	require.Equal(t, outbound.Account{ID: "12345678-1234", Label: "Acme"}, account)
 
-	require.Equal(t, []outbound.Learned{{Limit: 50, Remaining: 49, Reset: time.Minute}}, r.engine.Limits().Learn(returned(200, `{}`,
-		"anthropic-ratelimit-requests-limit", "50", "anthropic-ratelimit-requests-remaining", "49",
-		"anthropic-ratelimit-requests-reset", r.values.Now.Add(time.Minute).UTC().Format(time.RFC3339)), r.values.Now))
+	learned := r.engine.Limits().Learn(returned(200, `{}`, "anthropic-ratelimit-requests-limit", "50",
+		"anthropic-ratelimit-requests-remaining", "49", "anthropic-ratelimit-requests-reset", "2026-03-04T05:07:07Z"),
+		r.values.Now)
+	require.Equal(t, []outbound.Learned{{Limit: 50, Remaining: 49, Reset: time.Minute}}, learned)
 	body := func(kind string) string {
 		return `{"type":"error","error":{"type":"` + kind + `","message":"M"},"request_id":"req_1"}`
 	}

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,9 +12,9 @@ import (
 
 	"sallyport/definitions"
 	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/oauth"
 	"sallyport/internal/providers/outbound"
 	"sallyport/internal/providers/registry"
-	"sallyport/internal/providers/verification"
 )
 
 // requester is a connection of a provider that ships, as its definition makes requests for it.
@@ -90,17 +91,20 @@ func (r requester) hosts(tb testing.TB) []string {
 	return out
 }
 
-// token returns what the mode reads from a token response: access token, refresh token, lifetime and scopes.
+// token returns the token in a response of the mode's token endpoint: access and refresh token, lifetime, and the scopes
+// with commas between them.
 func (r requester) token(tb testing.TB, body string) []string {
 	tb.Helper()
-	var out []string
-	for _, path := range []string{r.mode.Token.Access, r.mode.Token.Refresh, r.mode.Token.ExpiresIn, r.mode.Token.Scope} {
-		p, err := verification.ParsePointer(path)
-		require.NoError(tb, err)
-		text, _ := p.Text([]byte(body))
-		out = append(out, text)
+	rules := r.mode.Token
+	got, err := oauth.ParseToken(oauth.TokenSpec{Access: rules.Access, Refresh: rules.Refresh, ExpiresIn: rules.ExpiresIn,
+		Scope: rules.Scope, Alternate: rules.Alternate, DefaultTTL: rules.DefaultTTL}, 200, http.Header{}, []byte(body),
+		r.values.Now)
+	require.NoError(tb, err)
+	life := ""
+	if !got.ExpiresAt.IsZero() {
+		life = got.ExpiresAt.Sub(r.values.Now).String()
 	}
-	return out
+	return []string{got.Access.Reveal(), got.Refresh.Reveal(), life, strings.Join(got.Scopes, ",")}
 }
 
 // returned is a response of a provider; header are pairs.

@@ -16,7 +16,7 @@ func TestAsanaRequests(t *testing.T) {
 	t.Parallel()
 	r := requests(t, "asana", "oauth2", nil, []string{"access_token", "f6ds7fdsa69ags7ag9sd5a", "refresh_token",
 		"hjkl325hjkl4325hj4kl32fjds"})
-	require.Equal(t, []string{"f6ds7fdsa69ags7ag9sd5a", "hjkl325hjkl4325hj4kl32fjds", "3600", ""}, r.token(t, `{
+	require.Equal(t, []string{"f6ds7fdsa69ags7ag9sd5a", "hjkl325hjkl4325hj4kl32fjds", "1h0m0s", ""}, r.token(t, `{
 		"access_token":"f6ds7fdsa69ags7ag9sd5a","expires_in":3600,"token_type":"bearer",
 		"refresh_token":"hjkl325hjkl4325hj4kl32fjds",
 		"data":{"id":"4673218951","name":"Greg Sanchez","email":"gsanchez@example.com"}}`))
@@ -44,7 +44,7 @@ func TestAsanaRequests(t *testing.T) {
 	require.True(t, r.judge(401, `{"errors":[{"message":"Not Authorized"}]}`).AuthFailed)
 }
 
-// Airtable ends a refresh token with its use, requires PKCE, and a limit lasts 30 seconds without a header that says so.
+// Airtable ends a refresh token with its use and requires PKCE. A limit lasts 30 seconds without a header that says so.
 func TestAirtableRequests(t *testing.T) {
 	t.Parallel()
 	r := requests(t, "airtable", "oauth2", nil, []string{"access_token", "oaa1"})
