@@ -75,7 +75,7 @@ func (a Assertion) sign(now time.Time) (secretbox.Secret, error) {
 }
 
 // ServiceAccount is a key of Google, as its JSON file holds it. The token endpoint that the file names is not among it:
-// whoever could write the file would choose where assertions go.
+// anyone who could write the file would choose where assertions go.
 type ServiceAccount struct {
 	ClientEmail  string
 	PrivateKeyID string

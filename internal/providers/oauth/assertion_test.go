@@ -62,6 +62,12 @@ func TestJWTBearer(t *testing.T) {
 	delete(claims, "jti")
 	require.Equal(t, map[string]any{"iss": "client", "sub": "client", "aud": "https://example.test", "iat": seconds(now),
 		"exp": seconds(now.Add(3 * time.Minute))}, claims)
+	e.Audience = ""
+	req, err = e.Refresh(t.Context(), c, oauth.Refresh{Token: "r"}, now)
+	refresh, parseErr := url.ParseQuery(read(t, req, err).Body)
+	require.NoError(t, parseErr)
+	_, claims = claimsOf(t, key, refresh.Get("client_assertion"))
+	require.Equal(t, e.URL, claims["aud"])
 	for _, name := range []string{"assertion", "client_assertion"} {
 		form.Del(name)
 	}

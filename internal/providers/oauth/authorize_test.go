@@ -26,7 +26,7 @@ func TestAuthorizeURL(t *testing.T) {
 		"&state=the%20state", got)
 }
 
-// What a browser is sent with arrives as it was given, for any values, and nothing else is in the URL.
+// The parameters that a browser is sent with arrive as they were given, for any values, and nothing else is in the URL.
 func TestAuthorizeURLRoundTrip(t *testing.T) {
 	t.Parallel()
 	text := rapid.StringN(1, 20, -1)

@@ -2,7 +2,9 @@ package oauth
 
 import (
 	"errors"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -20,8 +22,8 @@ var ErrIssuer = errors.New("the response comes from another issuer")
 type CallbackSpec struct {
 	// CodeParam is the provider's name of the parameter code, which is "code" if it is empty.
 	CodeParam string
-	// Metadata are the names of further parameters to keep, such as realmId.
-	Metadata []string
+	// Metadata are further parameters to keep: name and parameter, such as realmId.
+	Metadata map[string]string
 }
 
 // Callback is what a provider sent with a browser to the redirect URI. All of it is foreign input.
@@ -78,7 +80,8 @@ func ParseCallback(spec CallbackSpec, query url.Values) (Callback, error) {
 	if name == "" {
 		name = "code"
 	}
-	for _, param := range append([]string{name, "state", "iss", "error", "error_description"}, spec.Metadata...) {
+	for _, param := range slices.AppendSeq([]string{name, "state", "iss", "error", "error_description"},
+		maps.Values(spec.Metadata)) {
 		if len(query[param]) > 1 {
 			return Callback{}, ErrCallback
 		}
@@ -91,9 +94,9 @@ func ParseCallback(spec CallbackSpec, query url.Values) (Callback, error) {
 		return c, &AuthorizationError{Code: cleanCode(query.Get("error"), nil),
 			Description: clean(query.Get("error_description"), maxDescription, nil)}
 	}
-	for _, param := range spec.Metadata {
+	for field, param := range spec.Metadata {
 		if value := query.Get(param); isPlain(value) {
-			c.Metadata[param] = value
+			c.Metadata[field] = value
 		}
 	}
 	c.Code = secretbox.Secret(query.Get(name))

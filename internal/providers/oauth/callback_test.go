@@ -21,12 +21,12 @@ func query(t require.TestingT, text string) url.Values {
 // A browser brings back a code or an error, with the state and the issuer in both cases.
 func TestParseCallback(t *testing.T) {
 	t.Parallel()
-	spec := oauth.CallbackSpec{Metadata: []string{"realmId", "none", "bad"}}
+	spec := oauth.CallbackSpec{Metadata: map[string]string{"realm": "realmId", "none": "none", "bad": "bad"}}
 	got, err := oauth.ParseCallback(spec, query(t, "code=SplxlOBeZQQYbYS6WxSbIA&state=xyz&iss=https%3A%2F%2Fas.test&"+
 		"realmId=12&bad=a%00b&further=1"))
 	require.NoError(t, err)
 	require.Equal(t, oauth.Callback{Code: "SplxlOBeZQQYbYS6WxSbIA", State: "xyz", Issuer: "https://as.test",
-		Metadata: map[string]string{"realmId": "12"}}, got)
+		Metadata: map[string]string{"realm": "12"}}, got)
 	got, err = oauth.ParseCallback(oauth.CallbackSpec{CodeParam: "auth_code"}, query(t, "auth_code=a&state=s&code=b"))
 	require.NoError(t, err)
 	require.Equal(t, secretbox.Secret("a"), got.Code)
@@ -49,7 +49,8 @@ func TestParseCallback(t *testing.T) {
 	}
 }
 
-// Each error has words for a page. What a provider adds is bounded and printable, and a code is a code or nothing.
+// Each error has words for a page. The part that a provider adds is bounded and printable, and a code is a code or
+// nothing.
 func TestAuthorizationErrors(t *testing.T) {
 	t.Parallel()
 	words := map[string]bool{}

@@ -42,7 +42,7 @@ type Endpoint struct {
 	// ScopeSeparator is a space if it is empty.
 	ScopeSeparator string
 	// Params are further parameters of every request. They replace none of the protocol but grant_type and scope.
-	Params map[string]string
+	Params map[string]secretbox.Secret
 	// Rename has the provider's names of parameters. One that is renamed to "" is left out.
 	Rename map[string]string
 	// Header has further headers, such as the version of an API.
@@ -53,7 +53,7 @@ type Endpoint struct {
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 // request makes a request with parameters of the protocol, those of the endpoint, and extra ones.
-func (e Endpoint) request(ctx context.Context, c Client, p params, extra map[string]string, now time.Time) (
+func (e Endpoint) request(ctx context.Context, c Client, p params, extra map[string]secretbox.Secret, now time.Time) (
 	*http.Request, error,
 ) {
 	authorization, err := e.authenticate(c, p, now)
@@ -63,10 +63,10 @@ func (e Endpoint) request(ctx context.Context, c Client, p params, extra map[str
 	if p, err = p.renamed(e.Rename); err != nil {
 		return nil, err
 	}
-	further := map[string]string{}
+	further := map[string]secretbox.Secret{}
 	maps.Copy(further, e.Params)
 	maps.Copy(further, extra)
-	if err := p.add(further); err != nil {
+	if err := p.add(revealed(further)); err != nil {
 		return nil, err
 	}
 	contentType, body, err := p.encode(e.Format)

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -16,7 +18,7 @@ const (
 	maxDepth    = 32
 )
 
-// errUnreadable means that a body is neither a JSON object nor a form. What is wrong with it is not said, because the
+// errUnreadable means that a body is neither a JSON object nor a form. The reason is not said, because the
 // body may hold tokens.
 var errUnreadable = errors.New("the response is neither a JSON object nor a form")
 
@@ -172,34 +174,18 @@ func (d document) str(path string) string {
 	return s
 }
 
-// Condition compares a value in a response.
-type Condition struct {
-	// Path is that of the value: names with dots between them, or a JSON pointer.
-	Path string
-	// Equals is the value: a string, or a number or boolean as it is written.
-	Equals string
-}
+// Test judges a response, as a definition declares it. The body has at most 1 MiB and is foreign input.
+type Test func(status int, header http.Header, body []byte) bool
 
-func (d document) satisfies(c Condition) bool {
-	text, ok := d.text(c.Path)
-	return ok && text == c.Equals
-}
-
-// Rule names values in a response.
-type Rule struct {
-	// Path is as in Condition.
-	Path string
-	// In are the values, as in Condition.
-	In []string
-}
-
-func (d document) matches(rules []Rule) bool {
-	for _, rule := range rules {
-		for _, value := range rule.In {
-			if d.satisfies(Condition{Path: rule.Path, Equals: value}) {
-				return true
-			}
+// BodyIs returns the Test whether the value at a path is one of these: a string, or a number or boolean as it is
+// written. A path is names with dots between them, or a JSON pointer.
+func BodyIs(path string, values ...string) Test {
+	return func(_ int, _ http.Header, body []byte) bool {
+		doc, err := parseDocument(body)
+		if err != nil {
+			return false
 		}
+		text, ok := doc.text(path)
+		return ok && slices.Contains(values, text)
 	}
-	return false
 }

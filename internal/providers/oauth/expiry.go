@@ -7,21 +7,12 @@ import (
 	"time"
 )
 
-// Unit is what the number of an expiry counts.
-type Unit string
-
-// The units. The empty one is UnitSeconds, as in RFC 6749.
-const (
-	// UnitSeconds and UnitMilliseconds count from the response.
-	UnitSeconds      Unit = "s"
-	UnitMilliseconds Unit = "ms"
-	// UnitEpochSeconds and UnitEpochMilliseconds count from 1970.
-	UnitEpochSeconds      Unit = "epoch_s"
-	UnitEpochMilliseconds Unit = "epoch_ms"
-)
-
 // maxTTL is the longest life that is believed. A token that lives longer has no known end.
 const maxTTL = 10 * 365 * 24 * time.Hour
+
+// maxEpochSeconds is the largest number that counts seconds since 1970, in the year 5138. A larger one counts
+// milliseconds, and has done so since 1973.
+const maxEpochSeconds = 1e11
 
 // expiry returns when a token expires. A life of nothing or less, which some send for tokens that never expire, and
 // anything that is no number count as if the response did not say.
@@ -41,7 +32,11 @@ func (spec TokenSpec) expiry(doc document, now time.Time) time.Time {
 
 // life returns how long a token lives, or 0 if the response does not say.
 func (spec TokenSpec) life(doc document, now time.Time) time.Duration {
-	text, _ := doc.text(spec.ExpiresIn)
+	path, absolute := spec.ExpiresIn, false
+	if spec.ExpiresAt != "" && doc.at(spec.ExpiresAt) != nil {
+		path, absolute = spec.ExpiresAt, true
+	}
+	text, _ := doc.text(path)
 	text = strings.TrimSpace(text)
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02 15:04:05Z07:00"} {
 		if at, err := time.Parse(layout, text); err == nil {
@@ -55,14 +50,13 @@ func (spec TokenSpec) life(doc document, now time.Time) time.Duration {
 	if err != nil || math.IsNaN(number) {
 		return 0
 	}
-	switch spec.Unit {
-	case UnitMilliseconds:
-		number /= 1000
-	case UnitEpochSeconds:
-		number -= float64(now.UnixMilli()) / 1000
-	case UnitEpochMilliseconds:
+	switch {
+	case absolute && number > maxEpochSeconds:
 		number = (number - float64(now.UnixMilli())) / 1000
-	case UnitSeconds, "":
+	case absolute:
+		number -= float64(now.UnixMilli()) / 1000
+	case spec.Unit > 0:
+		number *= spec.Unit.Seconds()
 	}
 	if number > maxTTL.Seconds() {
 		return maxTTL + 1

@@ -61,6 +61,6 @@ func InstallationToken(ctx context.Context, a GitHubApp, now time.Time) (*http.R
 // InstallationTokenSpec is how ParseToken reads the token of an installation. GitHub responds with 404 for one that was
 // removed, and with 401 for a token that the key of the app did not sign.
 func InstallationTokenSpec() TokenSpec {
-	return TokenSpec{Access: "token", ExpiresIn: "expires_at", DefaultTTL: time.Hour,
+	return TokenSpec{Access: "token", ExpiresAt: "expires_at", DefaultTTL: time.Hour,
 		DeadStatuses: []int{http.StatusNotFound}, ClientStatuses: []int{http.StatusUnauthorized}}
 }

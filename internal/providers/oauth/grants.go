@@ -41,7 +41,7 @@ type Refresh struct {
 	// Scopes are asked for again, for the providers that require it. Most connections have none here, and keep theirs.
 	Scopes []string
 	// Params are further parameters of refreshes only.
-	Params map[string]string
+	Params map[string]secretbox.Secret
 }
 
 // Refresh makes the request for new tokens.

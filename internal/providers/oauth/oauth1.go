@@ -62,7 +62,7 @@ func signed(ctx context.Context, endpoint string, signature requestsigning.OAuth
 	if err != nil {
 		return nil, err
 	}
-	// The responses are forms, whatever is asked for.
+	// The responses are forms, also for those who ask for JSON.
 	req.Header.Del("Accept")
 	if err := requestsigning.SignOAuth1(req, signature); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSettings, err)
@@ -83,7 +83,7 @@ type OAuth1Spec struct {
 // was refused; OAuth 1.0 has no codes that would say which.
 func ParseOAuth1Token(spec OAuth1Spec, status int, header http.Header, body []byte, now time.Time) (OAuth1Token,
 	error) {
-	c := classifier{status: status, header: header, now: now, sent: spec.Sent}
+	c := classifier{status: status, header: header, body: body, now: now, sent: spec.Sent}
 	if !isSuccess(status) && status < 400 {
 		return OAuth1Token{}, c.unreadable(redirects)
 	}

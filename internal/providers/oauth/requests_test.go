@@ -64,7 +64,7 @@ func TestGrants(t *testing.T) {
 	require.Equal(t, form("token=45ghiukldjahdnhzdauz&token_type_hint=refresh_token"), read(t, req, err))
 }
 
-// What departs from the RFC is data of the endpoint.
+// The departures from the RFC are data of the endpoint.
 func TestDepartures(t *testing.T) {
 	t.Parallel()
 	c := oauth.Client{ID: "id", Secret: "s&c"}
@@ -81,7 +81,7 @@ func TestDepartures(t *testing.T) {
 				Body: `{"client_id":"id","client_secret":"s&c","grant_type":"refresh_token","refresh_token":"r"}`}},
 		"names": {func(e *oauth.Endpoint) {
 			e.Auth, e.Rename = oauth.AuthBody, map[string]string{"client_id": "client_key", "refresh_token": "fb_token"}
-			e.Params = map[string]string{"grant_type": "fb_exchange_token", "expiring": "1"}
+			e.Params = map[string]secretbox.Secret{"grant_type": "fb_exchange_token", "expiring": "1"}
 		}, sent{ContentType: formType,
 			Body: "client_key=id&client_secret=s%26c&expiring=1&fb_token=r&grant_type=fb_exchange_token"}},
 		"left out": {func(e *oauth.Endpoint) { e.Auth, e.Rename = oauth.AuthNone, map[string]string{"grant_type": ""} },
@@ -107,10 +107,11 @@ func TestDepartures(t *testing.T) {
 			require.Equal(t, want, read(t, req, err))
 		})
 	}
-	e := oauth.Endpoint{URL: "https://example.test/token", Auth: oauth.AuthNone, Params: map[string]string{"a": "1",
-		"b": "2"}}
+	e := oauth.Endpoint{URL: "https://example.test/token", Auth: oauth.AuthNone,
+		Params: map[string]secretbox.Secret{"a": "1",
+			"b": "2"}}
 	req, err := e.Refresh(t.Context(), c, oauth.Refresh{Token: "r", Scopes: []string{"x"},
-		Params: map[string]string{"a": "3"}}, now)
+		Params: map[string]secretbox.Secret{"a": "3"}}, now)
 	require.Equal(t, "a=3&b=2&client_id=id&grant_type=refresh_token&refresh_token=r&scope=x", read(t, req, err).Body)
 }
 
@@ -165,9 +166,15 @@ func TestRequestRefusals(t *testing.T) {
 		"format":       refresh(func(e end, _ client, _ ref) { e.Format = "xml" }),
 		"URL":          refresh(func(e end, _ client, _ ref) { e.URL = "https:planted" }),
 		"host only":    refresh(func(e end, _ client, _ ref) { e.URL = "example.test/planted" }),
-		"replaces":     refresh(func(e end, _ client, _ ref) { e.Params = map[string]string{"refresh_token": "x"} }),
-		"replaces too": refresh(func(_ end, _ client, r ref) { r.Params = map[string]string{"refresh_token": "x"} }),
-		"nameless":     refresh(func(e end, _ client, _ ref) { e.Params = map[string]string{"": "x"} }),
+		"replaces": refresh(func(e end, _ client,
+			_ ref) {
+			e.Params = map[string]secretbox.Secret{"refresh_token": "x"}
+		}),
+		"replaces too": refresh(func(_ end, _ client,
+			r ref) {
+			r.Params = map[string]secretbox.Secret{"refresh_token": "x"}
+		}),
+		"nameless":     refresh(func(e end, _ client, _ ref) { e.Params = map[string]secretbox.Secret{"": "x"} }),
 		"same names":   refresh(func(e end, _ client, _ ref) { e.Rename = map[string]string{"refresh_token": "grant_type"} }),
 		"header name":  refresh(func(e end, _ client, _ ref) { e.Header = map[string]string{"a b": "x"} }),
 		"header value": refresh(func(e end, _ client, _ ref) { e.Header = map[string]string{"a": "x\r\nb: planted"} }),

@@ -25,30 +25,30 @@ func (e Endpoint) Revoke(ctx context.Context, c Client, token secretbox.Secret, 
 // RevocationSpec is how the response to a revocation is read.
 type RevocationSpec struct {
 	// SuccessWhen must hold for a response that counts as a success, beyond its status.
-	SuccessWhen *Condition
+	SuccessWhen Test
 	// GoneStatuses and GoneWhen say that there is nothing to revoke any more.
 	GoneStatuses []int
-	GoneWhen     []Rule
+	GoneWhen     []Test
 	// Sent are the secrets of the request, as in TokenSpec.
 	Sent []secretbox.Secret
 }
 
 // ParseRevocation returns nil if a token is revoked, now or before; otherwise a *TokenError.
 func ParseRevocation(spec RevocationSpec, status int, header http.Header, body []byte, now time.Time) error {
-	c := classifier{status: status, header: header, now: now, sent: spec.Sent}
+	c := classifier{status: status, header: header, body: body, now: now, sent: spec.Sent}
 	doc, err := parseDocument(body)
 	code, _ := describe(doc)
 	switch {
 	case isOutage(status):
 		return c.of(doc)
-	case slices.Contains(spec.GoneStatuses, status), doc.matches(spec.GoneWhen):
+	case slices.Contains(spec.GoneStatuses, status), c.any(spec.GoneWhen):
 		return nil
 	case code == "invalid_token", code == "invalid_grant":
 		// RFC 7009, section 2.2, has 200 for a token that is not valid. Not everyone follows it.
 		return nil
 	case spec.SuccessWhen != nil && err != nil && isSuccess(status):
 		return c.unreadable(err.Error())
-	case isSuccess(status) && spec.SuccessWhen != nil && doc.satisfies(*spec.SuccessWhen):
+	case isSuccess(status) && spec.SuccessWhen != nil && c.any([]Test{spec.SuccessWhen}):
 		return nil
 	case isSuccess(status) && spec.SuccessWhen == nil && !hasError(doc):
 		// RFC 7009 has no body here, and what is in one means nothing.

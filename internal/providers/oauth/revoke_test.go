@@ -1,6 +1,7 @@
 package oauth_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -15,8 +16,8 @@ func TestParseRevocation(t *testing.T) {
 	t.Parallel()
 	rfc := oauth.RevocationSpec{Sent: []secretbox.Secret{"hunter2"}}
 	github := oauth.RevocationSpec{GoneStatuses: []int{404, 422}}
-	slack := oauth.RevocationSpec{SuccessWhen: &oauth.Condition{Path: "ok", Equals: "true"},
-		GoneWhen: []oauth.Rule{{Path: "error", In: []string{"token_revoked", "invalid_auth", "account_inactive"}}}}
+	slack := oauth.RevocationSpec{SuccessWhen: oauth.BodyIs("ok", "true"),
+		GoneWhen: []oauth.Test{oauth.BodyIs("error", "token_revoked", "invalid_auth", "account_inactive")}}
 	for _, c := range []struct {
 		spec   oauth.RevocationSpec
 		status int
@@ -36,7 +37,8 @@ func TestParseRevocation(t *testing.T) {
 		{slack, 200, `{"ok":false,"error":"invalid_auth"}`, ""},
 		{slack, 200, `{"ok":false,"error":"ratelimited"}`, oauth.Temporary},
 		{slack, 200, `{"ok":false,"error":"org_login_required"}`, oauth.Refused}, {slack, 200, "", oauth.Temporary},
-		{slack, 200, "<html>", oauth.Temporary}, {slack, 503, `{"ok":true}`, oauth.Temporary},
+		{slack, 200, "<html>", oauth.Temporary}, {slack, 200, `{"ok":true,"a":"` + strings.Repeat("x", 1<<20) + `"}`,
+			oauth.Temporary}, {slack, 503, `{"ok":true}`, oauth.Temporary},
 	} {
 		err := oauth.ParseRevocation(c.spec, c.status, nil, []byte(c.body), now)
 		if c.want == "" {
@@ -74,6 +76,7 @@ func TestParseOAuth1Token(t *testing.T) {
 		{temporary, 200, "oauth_token=a&oauth_token_secret=b&oauth_callback_confirmed=false", oauth.Temporary},
 		{oauth.OAuth1Spec{}, 200, "oauth_token=a", oauth.Temporary}, {oauth.OAuth1Spec{}, 200, "", oauth.Temporary},
 		{oauth.OAuth1Spec{}, 200, "oauth_token=a&oauth_token_secret=%0A", oauth.Temporary},
+		{oauth.OAuth1Spec{}, 200, "oauth_token=a&oauth_token_secret=" + strings.Repeat("x", 1<<20), oauth.Temporary},
 		{oauth.OAuth1Spec{}, 401, "Invalid request token.", oauth.Refused},
 		{oauth.OAuth1Spec{}, 401, "oauth_problem=token_rejected", oauth.Refused},
 		{oauth.OAuth1Spec{}, 503, "oauth_token=a&oauth_token_secret=b", oauth.Temporary},

@@ -14,17 +14,20 @@ import (
 // An empty path is the name of RFC 6749, section 5.1.
 type TokenSpec struct {
 	Access, Refresh, ExpiresIn, Scope, Type string
-	// Unit is that of the number at ExpiresIn. A text with a date and time (RFC 3339) there is one under every unit.
-	Unit Unit
+	// Unit is that of the number at ExpiresIn, a second if it is 0.
+	Unit time.Duration
+	// ExpiresAt is where the end of the token's life is, if the response has that instead: seconds since 1970, or
+	// milliseconds if the number is over 100,000,000,000. A date and time (RFC 3339) is read at both places.
+	ExpiresAt string
 	// DefaultTTL is how long a token lives whose response does not say so. If it is 0, such a token has no known end.
 	DefaultTTL time.Duration
 	// Alternate is where the access token is if it is not at Access, such as authed_user.access_token. The other parts
 	// are then next to it.
 	Alternate string
 	// SuccessWhen must hold for a response that counts as a success, beyond its status.
-	SuccessWhen *Condition
+	SuccessWhen Test
 	// DeadWhen are values that say that the grant is dead, beyond invalid_grant.
-	DeadWhen []Rule
+	DeadWhen []Test
 	// DeadStatuses and ClientStatuses are statuses that say the same, and that the client is refused, for endpoints
 	// without error codes. A 429 or 5xx never does.
 	DeadStatuses, ClientStatuses []int
@@ -53,7 +56,7 @@ type Token struct {
 
 // ParseToken reads the response of a token endpoint. Its errors are all *TokenError.
 func ParseToken(spec TokenSpec, status int, header http.Header, body []byte, now time.Time) (Token, error) {
-	c := classifier{status: status, header: header, now: now, sent: spec.Sent, dead: spec.DeadWhen,
+	c := classifier{status: status, header: header, body: body, now: now, sent: spec.Sent, dead: spec.DeadWhen,
 		deadStatuses: spec.DeadStatuses, clientStatuses: spec.ClientStatuses}
 	if len(body) > maxResponse {
 		return Token{}, c.unreadable("the response is larger than a mebibyte")
@@ -65,9 +68,9 @@ func ParseToken(spec TokenSpec, status int, header http.Header, body []byte, now
 	switch {
 	case err != nil:
 		return Token{}, c.unreadable(err.Error())
-	case !isSuccess(status), doc.matches(spec.DeadWhen):
+	case !isSuccess(status), c.any(spec.DeadWhen):
 		return Token{}, c.of(doc)
-	case spec.SuccessWhen != nil && !doc.satisfies(*spec.SuccessWhen):
+	case spec.SuccessWhen != nil && !spec.SuccessWhen(status, header, body):
 		return Token{}, c.of(doc)
 	case spec.SuccessWhen == nil && hasError(doc):
 		// Some send errors with 200, GitHub among them.
@@ -125,9 +128,10 @@ func (spec TokenSpec) alternate() TokenSpec {
 		separator = "/"
 	}
 	parent := spec.Alternate[:strings.LastIndex(spec.Alternate, separator)+1]
-	for _, path := range []*string{&spec.Refresh, &spec.ExpiresIn, &spec.Scope, &spec.Type} {
-		name := (*path)[strings.LastIndexAny(*path, "./")+1:]
-		*path = parent + name
+	for _, path := range []*string{&spec.Refresh, &spec.ExpiresIn, &spec.ExpiresAt, &spec.Scope, &spec.Type} {
+		if name := (*path)[strings.LastIndexAny(*path, "./")+1:]; name != "" {
+			*path = parent + name
+		}
 	}
 	return spec
 }

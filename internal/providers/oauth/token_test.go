@@ -33,13 +33,13 @@ func TestParseToken(t *testing.T) {
 				Scopes: []string{"gist", "repo"}}},
 		"form with expiry": {body: "access_token=a&expires_in=28800&refresh_token=r&scope=&token_type=bearer",
 			want: oauth.Token{Access: "a", Refresh: "r", Type: "bearer", ExpiresAt: in(8 * time.Hour), Scopes: []string{}}},
-		"Slack's bot": {spec: oauth.TokenSpec{SuccessWhen: &oauth.Condition{Path: "ok", Equals: "true"},
+		"Slack's bot": {spec: oauth.TokenSpec{SuccessWhen: oauth.BodyIs("ok", "true"),
 			Alternate: "authed_user.access_token", Metadata: map[string]string{"team": "team.id", "none": "team.none"}},
 			body: `{"ok":true,"access_token":"xoxb-1","scope":"chat:write,users:read","token_type":"bot","team":{"id":"T1"},
 				"authed_user":{"id":"U1","access_token":"xoxp-1"}}`,
 			want: oauth.Token{Access: "xoxb-1", Type: "bot", Scopes: []string{"chat:write", "users:read"},
 				Metadata: map[string]string{"team": "T1"}}},
-		"Slack's user": {spec: oauth.TokenSpec{SuccessWhen: &oauth.Condition{Path: "/ok", Equals: "true"},
+		"Slack's user": {spec: oauth.TokenSpec{SuccessWhen: oauth.BodyIs("/ok", "true"),
 			Alternate: "authed_user.access_token"},
 			body: `{"ok":true,"refresh_token":"of another","authed_user":{"id":"U1","access_token":"xoxp-1","scope":"chat:write",
 				"token_type":"user","refresh_token":"xoxe-1","expires_in":43200}}`,
@@ -49,13 +49,15 @@ func TestParseToken(t *testing.T) {
 			body: `{"data":[{"t":"a","refresh_token":"r"}],"refresh_token":"x"}`, want: oauth.Token{Access: "a", Refresh: "r"}},
 		"session": {spec: oauth.TokenSpec{Access: "credentials.token", DefaultTTL: 2 * time.Hour},
 			body: `{"credentials":{"token":"s"}}`, want: oauth.Token{Access: "s", ExpiresAt: in(2 * time.Hour)}},
+		"many scopes": {body: `{"access_token":"a","scope":"` + strings.Join(numbered(501), ",") + `"}`,
+			want: oauth.Token{Access: "a", Scopes: numbered(500)}},
 		"array of scopes": {body: `{"access_token":"a","scope":["b","a","b",1,"c d",""]}`,
 			want: oauth.Token{Access: "a", Scopes: []string{"a", "b"}}},
 		"no error": {body: `{"access_token":"a","error":null,"refresh_token":null}`, want: oauth.Token{Access: "a"}},
 		"no error but false": {body: `{"access_token":"a","error":false,"code":"x","refresh_token":""}`,
 			want: oauth.Token{Access: "a"}},
 		"empty error": {body: `{"access_token":"a","error":""}`, want: oauth.Token{Access: "a"}},
-		"error that counts not": {spec: oauth.TokenSpec{SuccessWhen: &oauth.Condition{Path: "code", Equals: "0"}},
+		"error that counts not": {spec: oauth.TokenSpec{SuccessWhen: oauth.BodyIs("code", "0")},
 			body: `{"access_token":"a","code":0,"error":"none"}`, want: oauth.Token{Access: "a"}},
 		"byte order mark": {body: "\ufeff \n{\"access_token\":\"a\"}\n", want: oauth.Token{Access: "a"}},
 		"escaped names":   {body: `{"\u0061ccess_token":"a"}`, want: oauth.Token{Access: "a"}},
@@ -81,31 +83,44 @@ func TestParseToken(t *testing.T) {
 	}
 }
 
+// numbered returns scopes in their order.
+func numbered(n int) []string {
+	var out []string
+	for i := range n {
+		out = append(out, fmt.Sprintf("s%03d", i))
+	}
+	return out
+}
+
 // An expiry is believed only where it makes sense. Otherwise the definition's default applies.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	fallback := now.Add(24 * time.Hour)
+	const in, at = "expires_in", "expires_at"
 	for _, c := range []struct {
-		value string
-		unit  oauth.Unit
-		want  time.Time
+		place, value string
+		unit         time.Duration
+		want         time.Time
 	}{
-		{`3600`, "", now.Add(time.Hour)}, {`"3600"`, "s", now.Add(time.Hour)}, {`3599.5`, "",
-			now.Add(3599500 * time.Millisecond)},
-		{`3.6e3`, "", now.Add(time.Hour)}, {`" 3600 "`, "", now.Add(time.Hour)}, {`3600000`, "ms", now.Add(time.Hour)},
-		{`"2026-03-04T06:06:07Z"`, "", now.Add(time.Hour)}, {`"2026-03-04T07:06:07+01:00"`, "ms", now.Add(time.Hour)},
-		{`"2026-03-04T06:06:07.000+0000"`, "", now.Add(time.Hour)}, {`"2026-03-04 06:06:07Z"`, "", now.Add(time.Hour)},
-		{fmt.Sprint(now.Unix() + 60), "epoch_s", now.Add(time.Minute)},
-		{fmt.Sprintf("%q", fmt.Sprint(now.UnixMilli()+1500)), "epoch_ms", now.Add(1500 * time.Millisecond)},
-		{`0`, "", fallback}, {`-1`, "", fallback}, {`"-1e400"`, "", fallback}, {`"NaN"`, "", fallback}, {`"soon"`, "",
-			fallback},
-		{`null`, "", fallback}, {`true`, "", fallback}, {`{}`, "", fallback}, {`[]`, "", fallback}, {`""`, "", fallback},
-		{`"2020-01-01T00:00:00Z"`, "", fallback}, {`60`, "epoch_s", fallback},
-		{`315360001`, "", time.Time{}}, {`1e300`, "", time.Time{}}, {`1e999`, "", time.Time{}},
-		{`9223372036854775807`, "ms", time.Time{}}, {`"9999-12-31T23:59:59Z"`, "", time.Time{}}, {`"inf"`, "", time.Time{}},
+		{in, `3600`, 0, now.Add(time.Hour)}, {in, `"3600"`, time.Second, now.Add(time.Hour)},
+		{in, `3599.5`, 0, now.Add(3599500 * time.Millisecond)}, {in, `3.6e3`, 0, now.Add(time.Hour)},
+		{in, `" 3600 "`, 0, now.Add(time.Hour)}, {in, `3600000`, time.Millisecond, now.Add(time.Hour)},
+		{in, `"2026-03-04T06:06:07Z"`, 0, now.Add(time.Hour)},
+		{at, `"2026-03-04T07:06:07+01:00"`, time.Millisecond, now.Add(time.Hour)},
+		{at, `"2026-03-04T06:06:07.000+0000"`, 0, now.Add(time.Hour)},
+		{at, `"2026-03-04 06:06:07Z"`, 0, now.Add(time.Hour)},
+		{at, fmt.Sprint(now.Unix() + 60), 0, now.Add(time.Minute)},
+		{at, fmt.Sprintf("%q", fmt.Sprint(now.UnixMilli()+1500)), 0, now.Add(1500 * time.Millisecond)},
+		{in, `0`, 0, fallback}, {in, `-1`, 0, fallback}, {in, `"-1e400"`, 0, fallback}, {in, `"NaN"`, 0, fallback},
+		{in, `"soon"`, 0, fallback}, {in, `null`, 0, fallback}, {in, `true`, 0, fallback}, {in, `{}`, 0, fallback},
+		{in, `[]`, 0, fallback}, {in, `""`, 0, fallback}, {at, `"2020-01-01T00:00:00Z"`, 0, fallback},
+		{at, `60`, 0, fallback}, {at, `{}`, 0, fallback}, {at, `-1`, 0, fallback},
+		{in, `315360001`, 0, time.Time{}}, {in, `1e300`, 0, time.Time{}}, {in, `1e999`, 0, time.Time{}},
+		{in, `9223372036854775807`, time.Millisecond, time.Time{}}, {at, `"9999-12-31T23:59:59Z"`, 0, time.Time{}},
+		{in, `"inf"`, 0, time.Time{}}, {at, `9e18`, 0, time.Time{}},
 	} {
-		spec := oauth.TokenSpec{Unit: c.unit, DefaultTTL: 24 * time.Hour}
-		got, err := oauth.ParseToken(spec, 200, nil, []byte(`{"access_token":"a","expires_in":`+c.value+`}`), now)
+		spec := oauth.TokenSpec{Unit: c.unit, ExpiresAt: at, DefaultTTL: 24 * time.Hour}
+		got, err := oauth.ParseToken(spec, 200, nil, []byte(`{"access_token":"a","`+c.place+`":`+c.value+`}`), now)
 		require.NoError(t, err)
 		require.WithinDuration(t, c.want, got.ExpiresAt, time.Millisecond, c.value)
 		require.Equal(t, c.want.IsZero(), got.ExpiresAt.IsZero(), c.value)
@@ -113,6 +128,10 @@ func TestExpiry(t *testing.T) {
 	got, err := oauth.ParseToken(oauth.TokenSpec{}, 200, nil, []byte(`{"access_token":"a","expires_in":0}`), now)
 	require.NoError(t, err)
 	require.Zero(t, got.ExpiresAt, "without a default there is no known end")
+	got, err = oauth.ParseToken(oauth.TokenSpec{ExpiresAt: at}, 200, nil, []byte(`{"access_token":"a","expires_in":60}`),
+		now)
+	require.NoError(t, err)
+	require.Equal(t, now.Add(time.Minute), got.ExpiresAt, "the other place is read too")
 }
 
 // A response that cannot be read, or that is not sure to mean one thing, gives no token, and condemns nothing.
@@ -148,17 +167,22 @@ func TestUnreadable(t *testing.T) {
 			require.Equal(t, oauth.Temporary, e.Kind)
 			require.Empty(t, got)
 			require.NotEmpty(t, e.Description)
+			require.Equal(t, name == "large", strings.Contains(e.Description, "mebibyte"))
 			require.NotContains(t, e.Error(), secret)
 		})
 	}
 }
 
-// What an error means for a connection. Only the grant's own errors condemn it.
+// Each error has one meaning for a connection. Only those of the grant itself condemn it.
 func TestErrorKinds(t *testing.T) {
 	t.Parallel()
-	slack := oauth.TokenSpec{SuccessWhen: &oauth.Condition{Path: "ok", Equals: "true"},
-		DeadWhen: []oauth.Rule{{Path: "error", In: []string{"token_revoked", "invalid_refresh_token"}}}}
-	github := oauth.TokenSpec{DeadWhen: []oauth.Rule{{Path: "error", In: []string{"bad_refresh_token"}}}}
+	slack := oauth.TokenSpec{SuccessWhen: oauth.BodyIs("ok", "true"),
+		DeadWhen: []oauth.Test{oauth.BodyIs("error", "token_revoked", "invalid_refresh_token")}}
+	github := oauth.TokenSpec{DeadWhen: []oauth.Test{oauth.BodyIs("error", "bad_refresh_token")}}
+	byStatus := oauth.TokenSpec{DeadWhen: []oauth.Test{func(status int, _ http.Header, _ []byte) bool {
+		return status == http.StatusUnauthorized
+	}}}
+	statuses := oauth.TokenSpec{DeadStatuses: []int{404}, ClientStatuses: []int{401}}
 	for _, c := range []struct {
 		spec   oauth.TokenSpec
 		status int
@@ -187,13 +211,21 @@ func TestErrorKinds(t *testing.T) {
 		{spec: github, status: 200, body: `{"error":"incorrect_client_credentials"}`, kind: oauth.ClientRefused,
 			code: "incorrect_client_credentials"},
 		{status: 200, body: `{"error":"invalid_grant","access_token":"a"}`, kind: oauth.GrantDead, code: "invalid_grant"},
+		{spec: oauth.TokenSpec{DeadWhen: []oauth.Test{oauth.BodyIs("state", "gone")}}, status: 200,
+			body: `{"state":"gone","access_token":"a"}`, kind: oauth.GrantDead},
+		// A definition that looks at the status.
+		{spec: byStatus, status: 401, body: `Unauthenticated`, kind: oauth.GrantDead},
+		{spec: byStatus, status: 401, body: `{"error":"slow_down"}`, kind: oauth.Temporary, code: "slow_down"},
+		{spec: statuses, status: 404, body: `x`, kind: oauth.GrantDead},
+		{spec: statuses, status: 404, body: `{"error":"invalid_scope"}`, kind: oauth.Misconfigured, code: "invalid_scope"},
+		{spec: statuses, status: 401, body: `{}`, kind: oauth.ClientRefused},
 		// Slack: ok is false.
 		{spec: slack, status: 200, body: `{"ok":false,"error":"token_revoked"}`, kind: oauth.GrantDead,
 			code: "token_revoked"},
 		{spec: slack, status: 200, body: `{"ok":false,"error":"ratelimited"}`, kind: oauth.Temporary, code: "ratelimited"},
 		{spec: slack, status: 200, body: `{"ok":false,"access_token":"a"}`, kind: oauth.Refused},
 		{spec: slack, status: 200, body: `{"access_token":"a"}`, kind: oauth.Refused},
-		// A provider that is down condemns nothing, whatever it sends.
+		// A provider that is down condemns nothing, with any body.
 		{spec: slack, status: 500, body: `{"error":"invalid_grant"}`, kind: oauth.Temporary, code: "invalid_grant"},
 		{spec: slack, status: 503, body: `{"error":"token_revoked"}`, kind: oauth.Temporary, code: "token_revoked"},
 		{status: 429, body: `{"error":"invalid_grant"}`, kind: oauth.Temporary, code: "invalid_grant"},
@@ -209,6 +241,18 @@ func TestErrorKinds(t *testing.T) {
 		require.Empty(t, got)
 		require.Equal(t, [3]any{c.kind, c.code, c.status}, [3]any{e.Kind, e.Code, e.Status}, "%d %s", c.status, c.body)
 	}
+}
+
+// A definition's tests do not see a body over the limit, and a text that is not UTF-8 has no values.
+func TestJudgedBodies(t *testing.T) {
+	t.Parallel()
+	always := func(int, http.Header, []byte) bool { return true }
+	for _, size := range []int{1 << 20, 1<<20 + 1} {
+		_, err := oauth.ParseToken(oauth.TokenSpec{DeadWhen: []oauth.Test{always}}, 400, nil, make([]byte, size), now)
+		require.Equal(t, size == 1<<20, asTokenError(t, err).Kind == oauth.GrantDead)
+	}
+	require.True(t, oauth.BodyIs("/a~1b/0", "1", "true")(200, nil, []byte(`{"a/b":[true]}`)))
+	require.False(t, oauth.BodyIs("a", "b")(200, nil, []byte("{\"a\":\"b\",\"c\":\"\xff\"}")))
 }
 
 // A provider's wait is taken in both of its forms, and is bounded.
@@ -274,8 +318,8 @@ func FuzzParse(f *testing.F) {
 		const secret = "hunter2"
 		header := http.Header{"Retry-After": {after}}
 		spec := oauth.TokenSpec{Alternate: "a.0.b.access_token", Metadata: map[string]string{"m": "m"},
-			SuccessWhen: &oauth.Condition{Path: "ok", Equals: "true"}, Sent: []secretbox.Secret{secret},
-			DeadWhen: []oauth.Rule{{Path: "error", In: []string{"x"}}}}
+			SuccessWhen: oauth.BodyIs("ok", "true"), Sent: []secretbox.Secret{secret},
+			DeadWhen: []oauth.Test{oauth.BodyIs("error", "x")}}
 		check := func(err error) {
 			if err == nil {
 				return

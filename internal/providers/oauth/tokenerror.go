@@ -17,7 +17,8 @@ type Kind string
 const (
 	// GrantDead: the refresh token, the code or the assertion is not valid, and will not be valid again.
 	GrantDead Kind = "grant_dead"
-	// ClientRefused: the client is unknown, its secret is wrong, or it may not do this. That is no fault of a connection.
+	// ClientRefused: the client is unknown, its secret is wrong, or it may not do this. Its connections cannot change
+	// that.
 	ClientRefused Kind = "client_refused"
 	// Temporary: the provider is not there, limits requests, or responds with what cannot be read. A later attempt may
 	// succeed, and says nothing about the grant.
@@ -73,11 +74,18 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 type classifier struct {
 	status int
 	header http.Header
+	body   []byte
 	now    time.Time
 	sent   []secretbox.Secret
 
-	dead                         []Rule
+	dead                         []Test
 	deadStatuses, clientStatuses []int
+}
+
+// any reports whether one of the tests holds. Nothing of a body over the limit is looked at.
+func (c classifier) any(tests []Test) bool {
+	return len(c.body) <= maxResponse &&
+		slices.ContainsFunc(tests, func(t Test) bool { return t(c.status, c.header, c.body) })
 }
 
 // isOutage reports whether the status alone says that the provider cannot respond now. Its body is not looked at: what
@@ -94,6 +102,8 @@ func (c classifier) unreadable(why string) *TokenError {
 	kind := Temporary
 	if c.status >= 400 {
 		kind = c.kind(Refused)
+	} else if c.any(c.dead) {
+		kind = GrantDead
 	}
 	return &TokenError{Kind: kind, Description: why, Status: c.status, RetryAfter: retryAfter(c.header, c.now)}
 }
@@ -103,17 +113,17 @@ func (c classifier) of(doc document) *TokenError {
 	code, description := describe(doc)
 	e := &TokenError{Kind: c.kind(kindOf(code)), Code: cleanCode(code, c.sent),
 		Description: clean(description, maxDescription, c.sent), Status: c.status, RetryAfter: retryAfter(c.header, c.now)}
-	if doc.matches(c.dead) && e.Kind != Temporary {
-		e.Kind = GrantDead
-	}
 	return e
 }
 
-// kind is what the status makes of the kind that the code has. Only a code without a meaning leaves it to the status.
+// kind is what the status and the definition make of the kind that the code has. Only a code without a meaning leaves
+// it to the status.
 func (c classifier) kind(ofCode Kind) Kind {
 	switch {
-	case isOutage(c.status):
+	case isOutage(c.status), ofCode == Temporary && c.status >= 400:
 		return Temporary
+	case c.any(c.dead):
+		return GrantDead
 	case ofCode == Refused && slices.Contains(c.deadStatuses, c.status):
 		return GrantDead
 	case ofCode == Refused && slices.Contains(c.clientStatuses, c.status):

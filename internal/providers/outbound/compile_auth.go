@@ -2,6 +2,7 @@ package outbound
 
 import (
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -283,26 +284,21 @@ func (c *compiler) compileToken(m *Mode, a *Auth, path string) {
 	m.Token = oauth.TokenSpec{Access: pointer("access", d.Access, "/access_token"),
 		Alternate: pointer("alternate", d.Alternate, ""), Refresh: pointer("refresh", d.Refresh, "/refresh_token"),
 		ExpiresIn: pointer("expires_in", d.ExpiresIn, "/expires_in"), Scope: pointer("scope", d.Scope, "/scope"),
-		DefaultTTL: c.duration(path+".token.default_ttl", d.DefaultTTL, 0), Unit: oauth.UnitSeconds,
+		DefaultTTL: c.duration(path+".token.default_ttl", d.DefaultTTL, 0), Unit: time.Second,
 		Metadata: maps.Clone(a.TokenMetadata)}
 	m.TokenBuffer = c.duration(path+".token.buffer", d.Buffer, 15*time.Minute)
 	if d.SuccessWhen != nil {
-		rule, _ := c.rule(path+".token.success_when", d.SuccessWhen)
-		if len(rule.In) != 1 {
-			c.problems.add(path+".token.success_when", "must compare one value of the body, by equals")
-		} else {
-			m.Token.SuccessWhen = &oauth.Condition{Path: rule.Path, Equals: rule.In[0]}
-		}
+		m.Token.SuccessWhen = c.responseTest(path+".token.success_when", d.SuccessWhen)
 	}
 	switch d.Unit {
 	case "", "s":
 	case "ms":
-		m.Token.Unit = oauth.UnitMilliseconds
+		m.Token.Unit = time.Millisecond
 	default:
 		c.problems.add(path+".token.unit", "must be s or ms")
 	}
 	if d.ExpiresAt != "" {
-		m.Token.ExpiresIn, m.Token.Unit = pointer("expires_at", d.ExpiresAt, ""), oauth.UnitEpochSeconds
+		m.Token.ExpiresAt = pointer("expires_at", d.ExpiresAt, "")
 	}
 	if d.ExpiresIn != "" && d.ExpiresAt != "" {
 		c.problems.add(path+".token.expires_at", "contradicts expires_in: one of them is enough")
@@ -320,15 +316,8 @@ func (c *compiler) compileToken(m *Mode, a *Auth, path string) {
 	m.Refresh.Rotating = a.Refresh.Rotating
 	m.Refresh.MaxIdle = c.duration(path+".refresh.max_idle", a.Refresh.MaxIdle, 0)
 	for i := range a.Refresh.DeadWhen {
-		place := at(path+".refresh.dead_when", i)
-		rule, statuses := c.rule(place, &a.Refresh.DeadWhen[i])
-		if len(rule.In) == 0 && len(statuses) == 0 {
-			c.problems.add(place, "must compare a value of the body by equals or in, or be a status")
-		}
-		if len(rule.In) > 0 {
-			m.Token.DeadWhen = append(m.Token.DeadWhen, rule)
-		}
-		m.Token.DeadStatuses = append(m.Token.DeadStatuses, statuses...)
+		m.Token.DeadWhen = append(m.Token.DeadWhen,
+			c.responseTest(at(path+".refresh.dead_when", i), &a.Refresh.DeadWhen[i]))
 	}
 	if m.Refresh.Reauth && (a.RefreshURL != "" || a.RefreshParams != nil || a.Refresh.Rotating || a.Refresh.MaxIdle !=
 		"" || a.Refresh.DeadWhen != nil) {
@@ -336,21 +325,11 @@ func (c *compiler) compileToken(m *Mode, a *Auth, path string) {
 	}
 }
 
-// rule reads a condition of the token protocol, which is about a value of the body, or about statuses and nothing else.
-func (c *compiler) rule(field string, d *Condition) (oauth.Rule, []int) {
+// responseTest compiles a condition as the package oauth takes it.
+func (c *compiler) responseTest(field string, d *Condition) oauth.Test {
 	test := compileCondition(field, d, &c.problems)
-	var statuses []int
-	for status := range test.status {
-		statuses = append(statuses, status)
-	}
-	slices.Sort(statuses)
-	switch {
-	case d.Body != "" && len(statuses) == 0 && !d.Absent && d.Contains == "":
-		return oauth.Rule{Path: d.Body, In: test.in}, nil
-	case d.Body == "" && d.Header == "" && !slices.ContainsFunc(statuses, func(n int) bool { return n < 0 }):
-		return oauth.Rule{}, statuses
-	default:
-		return oauth.Rule{}, nil
+	return func(status int, header http.Header, body []byte) bool {
+		return test.Holds(&Response{Status: status, Header: header, Body: body})
 	}
 }
 

@@ -127,7 +127,7 @@ type Token struct {
 	Buffer string `yaml:"buffer"`
 	// Scope is the text with the granted scopes; /scope if empty.
 	Scope string `yaml:"scope"`
-	// SuccessWhen must hold for a response with a status of 2xx; nil if the status says it. It has body and equals.
+	// SuccessWhen must hold for a response with a status of 2xx; nil if the status says it.
 	SuccessWhen *Condition `yaml:"success_when"`
 }
 
@@ -139,8 +139,7 @@ type Refresh struct {
 	Rotating bool `yaml:"rotating"`
 	// MaxIdle is how long a refresh token lives without use, such as 90d; for ever if empty.
 	MaxIdle string `yaml:"max_idle"`
-	// DeadWhen lists the marks of a refresh token that is dead, besides the error invalid_grant. Each has body and equals
-	// or in, or only status.
+	// DeadWhen lists the marks of a refresh token that is dead, besides the error invalid_grant.
 	DeadWhen []Condition `yaml:"dead_when"`
 }
 

@@ -88,9 +88,16 @@ func TestModes(t *testing.T) {
 	require.False(t, m.Mints())
 	require.True(t, m.Refresh.Rotating)
 	require.Equal(t, 90*24*time.Hour, m.Refresh.MaxIdle)
+	spec := m.Token
+	require.True(t, spec.SuccessWhen(200, nil, []byte(`{"ok":true}`)))
+	require.False(t, spec.SuccessWhen(200, nil, []byte(`{"ok":false}`)))
+	require.Len(t, spec.DeadWhen, 2)
+	require.True(t, spec.DeadWhen[0](400, nil, []byte(`{"error":"gone"}`)))
+	require.True(t, spec.DeadWhen[1](410, nil, nil))
+	require.False(t, spec.DeadWhen[1](400, nil, nil))
+	spec.SuccessWhen, spec.DeadWhen = nil, nil
 	require.Equal(t, oauth.TokenSpec{Access: "/a", Alternate: "/b", Refresh: "/refresh_token", ExpiresIn: "/expires_in",
-		Scope: "/scope", Unit: oauth.UnitMilliseconds, DefaultTTL: 24 * time.Hour, SuccessWhen: &oauth.Condition{Path: "/ok", Equals: "true"},
-		DeadWhen: []oauth.Rule{{Path: "/error", In: []string{"gone"}}}, DeadStatuses: []int{410}}, m.Token)
+		Scope: "/scope", Unit: time.Millisecond, DefaultTTL: 24 * time.Hour}, spec)
 	require.Equal(t, time.Minute, m.TokenBuffer)
 	plain := compile(t, withAuth(", {mode: oauth2, name: p, authorize_url: \"https://a.acme.com\", token_url: \"https://a.acme.com\"}"))
 	m, _ = plain.Mode("p")

@@ -71,8 +71,20 @@ func TestOAuth1Normalization(t *testing.T) {
 	require.Equal(t, "POST&http%3A%2F%2Fexample.com%2Frequest&a2%3Dr%2520b%26a3%3D2%2520q%26a3%3Da%26b5%3D%253D%25253D%26"+
 		"c%2540%3D%26c2%3D%26oauth_consumer_key%3D9djdj82h48djs9d2%26oauth_nonce%3D7d8f3e4a%26oauth_signature_method%3D"+
 		"HMAC-SHA1%26oauth_timestamp%3D137131201%26oauth_token%3Dkkk9d7dh3k39sjv7", base)
-	require.NoError(t, requestsigning.SignOAuth1(req, o))
-	require.Contains(t, req.Header.Get("Authorization"), `oauth_signature="r6%2FTJjbCOr97%2F%2BUU0NsvSne7s5g%3D"`)
+	// The second is a vector of oauthlib, the third was made with Python's hmac.
+	for _, c := range []struct {
+		consumer, token secretbox.Secret
+		want            string
+	}{
+		{"j49sk3j29djd", "dh893hdasih9", "r6%2FTJjbCOr97%2F%2BUU0NsvSne7s5g%3D"},
+		{"ECrDNoq1VYzzzzzzzzzyAK7TwZNtPnkqatqZZZZ", "just-a-string    asdasd", "wsdNmjGB7lvis0UJuPAmjvX%2FPXw%3D"},
+		{"s* &ü", "t", "z0%2FDlNeU%2F7qLivhiVQ0P5OXNSx0%3D"},
+	} {
+		o.ConsumerSecret, o.TokenSecret = c.consumer, c.token
+		req.Method = "post"
+		require.NoError(t, requestsigning.SignOAuth1(req, o))
+		require.Contains(t, req.Header.Get("Authorization"), `oauth_signature="`+c.want+`"`)
+	}
 }
 
 // Parameters are in the order of their names, also where one name begins with another.

@@ -1,4 +1,4 @@
-// What servers verify of OAuth's assertions and of OAuth 1.0a's signatures, for TestOAuthPeers: JWTs with the npm package jose, and
+// The verifying half of OAuth's assertions and of OAuth 1.0a's signatures, for TestOAuthPeers: JWTs with the npm package jose, and
 // signatures with the npm package oauth-1.0a.
 //
 // It reads lines of JSON and prints one line, which begins with "> ", for each. {jwt: {token, algorithm, key, at, options}} is a token
