@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"net/http"
+	"net/url"
 	"testing"
 	"time"
 
@@ -85,17 +86,42 @@ func TestMetabaseRequests(t *testing.T) {
 	require.True(t, r.judge(401, "Unauthenticated").AuthFailed)
 }
 
-// A request to Sumsub has the signature that Sumsub's own example for Python computes of the same parts.
-func TestSumsubRequests(t *testing.T) {
+// Requests to Bybit are signed over the parts that its documentation names. The signatures are those of Python's hmac.
+func TestBybitRequests(t *testing.T) {
 	t.Parallel()
-	r := requests(t, "sumsub", "hmac", nil, []string{"key_id", "sbx:uY0CgwELmgUAEyl4hNWxLngb", "secret",
-		"Hej2ch71kG2kTd1iIUDZFNsO5C1lh5Gq"})
-	req, v, _ := r.probe(t, 200, `{"list":{"items":[]}}`)
+	r := requests(t, "bybit", "hmac", nil, []string{"key_id", "XXXXXXXXXX", "secret", "S3cr3t"})
+	for want, out := range map[string]outbound.Outgoing{
+		"2c18bba1a71c2d4c4706db37dd6284eda8f8572128f67d1e5ddaae76e78a9f92": {Method: "GET", Path: "/v5/user/query-api"},
+		"87a6c4f3b83aeba32dec4ef2b3281d9fcf961ab34f5c8bfed82cb4cc906e6c53": {Method: "GET", Path: "/v5/order/realtime",
+			Query: url.Values{"category": {"option"}, "symbol": {"BTC-29JUL22-25000-C"}}},
+		"91982c7e8f761173fef9e70b8faa99174399ec1aac9ad27dfeb5c14caa230190": {Method: "POST", Path: "/v5/order/create",
+			Body: []byte(`{"category": "option"}`)},
+	} {
+		req := r.send(t, out)
+		require.Equal(t, want, req.Header.Get("X-BAPI-SIGN"), out.Path)
+		require.Equal(t, "1772600767000", req.Header.Get("X-BAPI-TIMESTAMP"))
+		require.Equal(t, "5000", req.Header.Get("X-BAPI-RECV-WINDOW"))
+		require.Equal(t, "XXXXXXXXXX", req.Header.Get("X-BAPI-API-KEY"))
+	}
+	require.Equal(t, []string{"api.bybit.com"}, r.hosts(t))
+	req, v, account := r.probe(t, 200, `{"retCode":0,"retMsg":"","result":{"id":"2208369","note":"testnet","userID":1448939}}`)
+	require.Equal(t, "GET https://api.bybit.com/v5/user/query-api", target(req))
 	require.True(t, v.OK)
-	require.Equal(t, "GET https://api.sumsub.com/resources/applicants/-/levels", target(req))
-	require.Equal(t, "1772600767", req.Header.Get("X-App-Access-Ts"))
-	require.Equal(t, "sbx:uY0CgwELmgUAEyl4hNWxLngb", req.Header.Get("X-App-Token"))
-	require.Equal(t, "cf2abd0bd6cfd23318a58b8eab923b04dd6f1234585d0705b95386cf417d0e86", req.Header.Get("X-App-Access-Sig"))
+	require.Equal(t, outbound.Account{ID: "1448939", Label: "testnet"}, account)
+}
+
+// Bybit says with 200 what went wrong.
+func TestBybitErrors(t *testing.T) {
+	t.Parallel()
+	r := requests(t, "bybit", "hmac", nil, []string{"key_id", "k", "secret", "s"})
+	v := r.judge(200, `{"retCode":10006,"retMsg":"Too many visits!"}`, "X-Bapi-Limit-Reset-Timestamp", "1772600770000")
+	require.Equal(t, outbound.Verdict{Limited: true, Wait: 3 * time.Second, Retryable: true, Message: "Too many visits!"}, v)
+	for _, code := range []string{"10003", "10004", "10007", "33004", "-2015"} {
+		require.True(t, r.judge(200, `{"retCode":`+code+`,"retMsg":"M"}`).AuthFailed, code)
+	}
+	v = r.judge(200, `{"retCode":10005,"retMsg":"Permission denied"}`)
+	require.True(t, v.ScopeMissing && !v.AuthFailed && !v.OK)
+	require.False(t, r.judge(200, `{"retCode":10001,"retMsg":"Request parameter error"}`).OK)
 }
 
 // OpenAI's key goes with the organization and project of the connection, where there are any, and its own header for
