@@ -115,7 +115,8 @@ func TestBybitErrors(t *testing.T) {
 	t.Parallel()
 	r := requests(t, "bybit", "hmac", nil, []string{"key_id", "k", "secret", "s"})
 	v := r.judge(200, `{"retCode":10006,"retMsg":"Too many visits!"}`, "X-Bapi-Limit-Reset-Timestamp", "1772600770000")
-	require.Equal(t, outbound.Verdict{Limited: true, Wait: 3 * time.Second, Retryable: true, Message: "Too many visits!"}, v)
+	require.Equal(t, outbound.Verdict{Limited: true, Wait: 3 * time.Second, Retryable: true,
+		Message: "Too many visits!"}, v)
 	for _, code := range []string{"10003", "10004", "10007", "33004", "-2015"} {
 		require.True(t, r.judge(200, `{"retCode":`+code+`,"retMsg":"M"}`).AuthFailed, code)
 	}

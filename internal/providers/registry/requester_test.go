@@ -91,7 +91,7 @@ func (r requester) hosts(tb testing.TB) []string {
 	return out
 }
 
-// token returns the token in a response of the mode's token endpoint: access and refresh token, lifetime, and the scopes
+// token returns the token in a response of the mode's token endpoint: access and refresh token, lifetime, and scopes
 // with commas between them.
 func (r requester) token(tb testing.TB, body string) []string {
 	tb.Helper()
