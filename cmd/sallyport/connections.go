@@ -154,7 +154,12 @@ func (f apiFlags) connection(e *env, body json.RawMessage) error {
 	fields := [][2]string{
 		{"Connection", r.ProviderConfigKey + "/" + r.ConnectionID}, {"Provider", r.Provider}, {"UUID", r.UUID},
 		{"Status", r.Status}, {"Status reason", value(r.StatusReason)}}
-	return e.printFields(append(append(fields, r.authRow.fields()...), [][2]string{
+	fields = append(fields, r.fields()...)
+	if r.WebhookURL == nil {
+		return e.printFields(append(fields, [][2]string{{"Tags", pairs(r.Tags)}, {"Metadata", metadata},
+			{"Created", clock.Wire(r.CreatedAt)}, {"Updated", clock.Wire(r.UpdatedAt)}}...))
+	}
+	return e.printFields(append(fields, [][2]string{
 		{"Webhook URL", value(r.WebhookURL)}, {"Webhook alias", value(r.WebhookAlias)}, {"Webhook secret", r.secret()},
 		{"Parameters", pairs(w.Params)},
 		{"URL base", value(w.URLBase)}, {"Networks", strings.Join(w.SourceCIDRs, " ")},

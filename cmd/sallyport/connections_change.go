@@ -41,7 +41,7 @@ func (f *connectionFields) body(e *env) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.credentialFlags.add(e, body); err != nil {
+	if err := f.add(e, body); err != nil {
 		return nil, err
 	}
 	if f.WebhookSecretFile != "" {

@@ -39,6 +39,7 @@ type guide struct {
 func guides() []guide {
 	return []guide{
 		{"add-a-provider", []string{"curl", "openssl"}},
+		{"connect-with-a-key", []string{"curl", "python3"}},
 		{"first-production-start", []string{"curl", "openssl", "python3"}},
 		{"github-to-your-laptop", []string{"curl", "openssl"}},
 		{"keys-and-grants", []string{"curl", "openssl", "python3"}},

@@ -52,8 +52,8 @@ type authenticator struct {
 }
 
 // target returns where requests of a connection go.
-func (a *authenticator) target(ctx context.Context, c *Connection, mode string, config outbound.Config) (outbound.Target,
-	error) {
+func (a *authenticator) target(ctx context.Context, c *Connection, mode string,
+	config outbound.Config) (outbound.Target, error) {
 	own, known, err := a.configs.Resolve(ctx, c.Environment, c.ProviderConfigKey)
 	if err != nil {
 		return outbound.Target{}, err
@@ -123,9 +123,8 @@ func (a *authenticator) prepare(ctx context.Context, v *apperr.Violations, provi
 	}
 	next.config = public(engine, config)
 	if v.Err() == nil {
-		if next.hosts, err = engine.Hosts(target); err != nil {
-			addError(v, err)
-		}
+		next.hosts, err = engine.Hosts(target)
+		addError(v, err)
 	}
 	if !ch.Credentials.Given() && current.Credentials != nil && current.AuthMode == mode.Name {
 		refuseSecretConfig(v, engine, ch)
@@ -133,7 +132,7 @@ func (a *authenticator) prepare(ctx context.Context, v *apperr.Violations, provi
 	}
 	addProblems(v, mode.CheckCredentials(ch.Credentials.Value.Values))
 	if v.Err() != nil {
-		return nil, nil //nolint:nilnil // v has the errors
+		return nil, nil //nolint:nilnil,nilerr // v has the errors
 	}
 	return next, a.test(ctx, v, engine, mode, target, current, ch, next)
 }
@@ -144,10 +143,10 @@ func (a *authenticator) test(ctx context.Context, v *apperr.Violations, engine *
 	given := ch.Credentials.Value
 	if !ch.Untested {
 		report := a.prober.Run(ctx, engine, outbound.Values{Target: target, Credentials: given.Values})
-		switch report.Code {
-		case probes.CodeCredentialsRefused:
+		if report.Code == probes.CodeCredentialsRefused {
 			return refusedCredentials(&report)
-		case probes.CodeNotSendable:
+		}
+		if report.Code == probes.CodeNotSendable {
 			v.Add("credentials", "usable", report.Checks[len(report.Checks)-1].Message)
 			return nil
 		}
@@ -156,10 +155,10 @@ func (a *authenticator) test(ctx context.Context, v *apperr.Violations, engine *
 			target.Config[name] = secretbox.Secret(value)
 		}
 		next.config = public(engine, target.Config)
-		var err error
-		if next.hosts, err = engine.Hosts(target); err != nil {
-			addError(v, err)
-			return nil
+		hosts, err := engine.Hosts(target)
+		addError(v, err)
+		if next.hosts = hosts; err != nil {
+			return nil //nolint:nilerr // v has the error
 		}
 	}
 	values := credentials.Values{}
@@ -319,7 +318,10 @@ func addProblems(v *apperr.Violations, problems []outbound.Problem) {
 // addError adds the problems of an error of package outbound.
 func addError(v *apperr.Violations, err error) {
 	var config *outbound.ConfigError
-	if errors.As(err, &config) {
+	switch {
+	case err == nil:
+		return
+	case errors.As(err, &config):
 		addProblems(v, config.Problems)
 		return
 	}
@@ -334,8 +336,8 @@ func (a *authChange) assign(c *Connection) {
 }
 
 // apply makes the change to a locked connection, in the transaction. It returns what kinds of changes it is.
-func (a *authChange) apply(ctx context.Context, vault *credentials.Vault, tx *sql.Tx, c *Connection, now time.Time) ([]ChangeKind,
-	error) {
+func (a *authChange) apply(ctx context.Context, vault *credentials.Vault, tx *sql.Tx, c *Connection,
+	now time.Time) ([]ChangeKind, error) {
 	if a == nil {
 		return nil, nil
 	}
@@ -386,6 +388,6 @@ func (c *Connection) moveTo(status Status, reason string) []ChangeKind {
 
 // equals reports whether the change leaves a connection as it is.
 func (a *authChange) equals(c *Connection) bool {
-	return a == nil || a.store == nil && !(a.drop && c.Credentials != nil) && a.mode == c.AuthMode &&
+	return a == nil || a.store == nil && (!a.drop || c.Credentials == nil) && a.mode == c.AuthMode &&
 		maps.Equal(a.config, c.Config) && a.account == c.Account
 }

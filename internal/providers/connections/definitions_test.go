@@ -54,12 +54,13 @@ func (w *world) newFolder(t *testing.T, text string) *folder {
 	f.live, err = registry.New(registry.Config{Builtin: w.reg,
 		Folder: &registry.Folder{FS: os.DirFS(f.dir), Path: f.dir}, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	f.svc, err = connections.New(connections.Config{Vault: credentials.NewVault(credentials.Config{DB: w.store.DB, Clock: w.clock,
-		Box: w.box, Pepper: installation.Pepper("a pepper of the tests")}),
-		Prober: probes.New(probes.Config{Client: egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{}),
-			Clock: w.clock}), AllowHTTP: true,
-
-		DB: w.store.DB, Clock: w.clock, Box: w.box, Providers: f.live, Environments: environments{},
+	f.svc, err = connections.New(connections.Config{
+		Vault: credentials.NewVault(credentials.Config{DB: w.store.DB, Clock: w.clock, Box: w.box,
+			Pepper: installation.Pepper("a pepper of the tests")}),
+		Prober: probes.New(probes.Config{Clock: w.clock,
+			Client: egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{})}),
+		AllowHTTP: true,
+		DB:        w.store.DB, Clock: w.clock, Box: w.box, Providers: f.live, Environments: environments{},
 		Configs: w.newConfigs(f.live), Logger: slog.New(slog.DiscardHandler), OnChange: w.hooks,
 	})
 	require.NoError(t, err)

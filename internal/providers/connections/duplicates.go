@@ -10,6 +10,8 @@ import (
 
 // Duplicates says which webhooks of a connection count as duplicates of earlier ones.
 type Duplicates struct {
+	// NoWebhooks is true if the provider sends none, and Known false.
+	NoWebhooks bool
 	// Known is false if the connection's settings fit no version of its provider's definition. It rejects everything then.
 	Known bool
 	// IDs are the places of the provider's id, in the order of their use. A webhook with the id of an earlier one is a
@@ -54,7 +56,7 @@ func (s *Service) Duplicates(c *Connection) Duplicates {
 		}
 		return d
 	}
-	return Duplicates{}
+	return Duplicates{NoWebhooks: newest != nil && newest.Webhooks == nil}
 }
 
 // unsigned reports whether an id of the provider can be one that the signature does not cover.
@@ -70,6 +72,9 @@ func (d *Duplicates) unsigned() bool {
 // Summary says it in words.
 func (d *Duplicates) Summary() string {
 	if !d.Known {
+		if d.NoWebhooks {
+			return "The provider sends no webhooks that this service can verify."
+		}
 		return "The connection's settings do not fit the provider's definition, so it rejects every webhook."
 	}
 	var b strings.Builder

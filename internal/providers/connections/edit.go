@@ -45,7 +45,7 @@ const (
 	// Connected: credentials were stored.
 	Connected ChangeKind = "connected"
 	// LostCredentials: the credentials may not or cannot be used any more; Recovered: they can be used again.
-	LostCredentials ChangeKind = "needs_reauth"
+	LostCredentials ChangeKind = "needs_reauth" //nolint:gosec // the name of a change
 	Recovered       ChangeKind = "recovered"
 	// HealthChanged: the outcome of tests is another.
 	HealthChanged ChangeKind = "health_changed"

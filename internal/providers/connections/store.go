@@ -141,7 +141,8 @@ func insert(ctx context.Context, tx *sql.Tx, c *Connection) (inserted bool, err 
 // update writes the columns of the connection's own row that can change.
 func update(ctx context.Context, tx *sql.Tx, c *Connection) error {
 	_, err := db.Update(ctx, tx, "UPDATE connections", storedColumns(c).Only("path_token", "status", "status_reason",
-		"enabled_status", "enabled_reason", "auth_mode", "connection_config", "account_id", "account_label", "tags", "metadata", "webhook",
+		"enabled_status", "enabled_reason", "auth_mode", "connection_config", "account_id", "account_label", "tags",
+		"metadata", "webhook",
 		"updated_ms"),
 		new(db.Where).And("environment_id = ?", string(c.Environment)).And("uuid = ?", c.UUID))
 	if err != nil {

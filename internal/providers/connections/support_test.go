@@ -90,12 +90,13 @@ func (w *world) principal(t *testing.T, name string) access.Principal {
 // newService returns a Service as another process on the same database would have it.
 func (w *world) newService(t *testing.T) *connections.Service {
 	t.Helper()
-	svc, err := connections.New(connections.Config{Vault: credentials.NewVault(credentials.Config{DB: w.store.DB, Clock: w.clock,
-		Box: w.box, Pepper: installation.Pepper("a pepper of the tests")}),
-		Prober: probes.New(probes.Config{Client: egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{}),
-			Clock: w.clock}), AllowHTTP: true,
-
-		DB: w.store.DB, Clock: w.clock, Box: w.box, Providers: w.reg, Environments: environments{},
+	svc, err := connections.New(connections.Config{
+		Vault: credentials.NewVault(credentials.Config{DB: w.store.DB, Clock: w.clock, Box: w.box,
+			Pepper: installation.Pepper("a pepper of the tests")}),
+		Prober: probes.New(probes.Config{Clock: w.clock,
+			Client: egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{})}),
+		AllowHTTP: true,
+		DB:        w.store.DB, Clock: w.clock, Box: w.box, Providers: w.reg, Environments: environments{},
 		Configs: w.newConfigs(w.reg), Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)

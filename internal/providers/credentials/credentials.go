@@ -44,7 +44,7 @@ func (v Values) check() error {
 		if name == "" || len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool {
 			return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' && r != '.'
 		}) {
-			return fmt.Errorf("the name %.80q of a credential: must be 1 to %d of a-z, 0-9, _ and .", name, maxName)
+			return fmt.Errorf("the name %.80q of a credential: must be 1 to %d of a-z, 0-9, the dot and _", name, maxName)
 		}
 		if n := len(value.Reveal()); n > MaxValueBytes {
 			return fmt.Errorf("the credential %s: %d bytes, at most %d can be stored", name, n, MaxValueBytes)

@@ -6,8 +6,10 @@ import "sallyport/internal/platform/module"
 func (v *Vault) Module() module.Module {
 	return module.Module{
 		Name: "providers/credentials",
-		Tables: []module.Table{{Name: "connection_credentials", Outlives: "its rows are parts of connections, which are counted"},
-			{Name: "connection_credential_values"}},
+		Tables: []module.Table{
+			{Name: "connection_credentials", Outlives: "its rows are parts of connections, which are counted"},
+			{Name: "connection_credential_values"},
+		},
 		Sealed: SealedColumns(),
 		Caches: []module.Cache{{Name: "credentials", Refresh: v.Refresh, Drop: v.cache.DropAll}},
 	}

@@ -96,6 +96,7 @@ func addFailure(ctx context.Context, tx *sql.Tx, env id.Environment, connectionU
 		message = strings.ToValidUTF8(message[:maxErrorBytes], "")
 	}
 	w := owned(env, connectionUUID).And("revision = ?", revision)
+	//nolint:gosec // the text is of constants and placeholders
 	_, err := tx.ExecContext(ctx, "UPDATE connection_credentials SET refresh_failures = refresh_failures + 1, "+
 		"refresh_error = "+w.Arg(message)+w.Text(), w.Args()...)
 	if err != nil {

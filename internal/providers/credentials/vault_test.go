@@ -73,7 +73,8 @@ func (w *world) exec(t testing.TB, query string, args ...any) {
 	require.NoError(t, err)
 }
 
-func (w *world) tx(t require.TestingT, ctx context.Context, fn func(tx *sql.Tx) error) { //nolint:revive // as require has it
+//nolint:revive // the order of require's functions
+func (w *world) tx(t require.TestingT, ctx context.Context, fn func(tx *sql.Tx) error) {
 	require.NoError(t, w.db.Tx(ctx, fn))
 }
 
@@ -315,9 +316,10 @@ func TestValuesAreNeverShown(t *testing.T) {
 			stored.Write(value)
 			return err
 		}))
-		printed := stored.String() + fmt.Sprintf("%v %+v %#v %v %+v %#v %v %#v", set, set, set, sealed, sealed, sealed, values,
-			values)
-		for _, form := range []string{mark, hex.EncodeToString([]byte(mark)), base64.StdEncoding.EncodeToString([]byte(mark))} {
+		printed := stored.String() + fmt.Sprintf("%v %+v %#v %v %+v %#v %v %#v", set, set, set, sealed, sealed, sealed,
+			values, values)
+		for _, form := range []string{mark, hex.EncodeToString([]byte(mark)),
+			base64.StdEncoding.EncodeToString([]byte(mark))} {
 			require.NotContains(t, printed, form)
 		}
 	})
@@ -346,7 +348,8 @@ func TestRotation(t *testing.T) {
 	})
 }
 
-// Two sets of values of one environment have the same fingerprint exactly if they are equal, with any bytes in them, and no other environment can compare its own with them.
+// Two sets of values of one environment have the same fingerprint exactly if they are equal, with any bytes in them,
+// and no other environment can compare its own with them.
 func TestFingerprints(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {

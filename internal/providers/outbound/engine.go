@@ -87,8 +87,8 @@ func (e *Engine) allowed(r *renderer, field string, u *url.URL, err error) (*url
 	return nil, refuse(field, "has a host that is not among the allowed_hosts of the definition")
 }
 
-// AllowsURL reports whether a base URL leads to a host that every connection may send credentials to: one of an entry of
-// allowed_hosts that depends on no setting of the connection. http:// is accepted if allowHTTP says so.
+// AllowsURL reports whether a base URL leads to a host that every connection may send credentials to: one of an entry
+// of allowed_hosts that depends on no setting of the connection. http:// is accepted if allowHTTP says so.
 func (e *Engine) AllowsURL(u *url.URL, allowHTTP bool) bool {
 	r := e.renderer(&Values{Target: Target{AllowHTTP: allowHTTP}}, &Mode{})
 	_, err := e.allowed(r, "base_url", u, nil)

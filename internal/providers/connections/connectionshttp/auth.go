@@ -59,8 +59,8 @@ type health struct {
 	//   requests, or a scope is missing.
 	// - `unhealthy`: the provider refuses the credentials, or no request can be made from them.
 	Status probes.Status `json:"status"`
-	// Why: `ok`, `no_probe`, `credentials_refused`, `scope_missing`, `rate_limited`, `provider_error`, `not_sendable`, or the
-	// reason why the provider could not be reached, such as `timeout`.
+	// Why: `ok`, `no_probe`, `credentials_refused`, `scope_missing`, `rate_limited`, `provider_error`, `not_sendable`, or
+	// the reason why the provider could not be reached, such as `timeout`.
 	Code probes.Code `json:"code" example:"ok"`
 	// When the test was made.
 	CheckedAt httpapi.Time `json:"checked_at"`

@@ -81,11 +81,13 @@ func newServer(t *testing.T, s testkit.Store) *server {
 	require.NoError(t, err)
 	now := clock.NewManual(time.Date(2026, 3, 4, 5, 6, 7, 8_000_000, time.UTC))
 	log := slog.New(slog.DiscardHandler)
-	svc, err := connections.New(connections.Config{Vault: credentials.NewVault(credentials.Config{DB: s.DB, Clock: now,
-		Box: box, Pepper: installation.Pepper("a pepper of the tests")}),
-		Prober: probes.New(probes.Config{Client: egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{}),
-			Clock: now}), AllowHTTP: true,
-		DB: s.DB, Clock: now, Box: box, Providers: reg,
+	svc, err := connections.New(connections.Config{
+		Vault: credentials.NewVault(credentials.Config{DB: s.DB, Clock: now, Box: box,
+			Pepper: installation.Pepper("a pepper of the tests")}),
+		Prober: probes.New(probes.Config{Clock: now,
+			Client: egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{})}),
+		AllowHTTP: true,
+		DB:        s.DB, Clock: now, Box: box, Providers: reg,
 		Environments: live{}, Logger: log, Configs: configs.New(configs.Options{DB: s.DB, Clock: now, Box: box,
 			Providers: reg, Environments: live{}, Connections: connections.CountOfConfig})})
 	require.NoError(t, err)

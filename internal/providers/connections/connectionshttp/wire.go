@@ -25,16 +25,16 @@ type connection struct {
 	Provider string `json:"provider"`
 	// The environment that the connection belongs to.
 	EnvironmentID string `json:"environment_id"`
-	// The mode of the provider's definition that the credentials are for. `none`: the connection has no credentials and only
-	// receives webhooks, unless the provider's API needs none.
+	// The mode of the provider's definition that the credentials are for. `none`: the connection has no credentials and
+	// only receives webhooks, unless the provider's API needs none.
 	AuthMode string `json:"auth_mode" example:"none"`
 	// - `active`: webhooks are accepted, and the credentials can be used.
 	// - `needs_reauth`: webhooks are accepted. The credentials may not or cannot be used until they are given again.
 	// - `disabled`: webhooks get 503, and the credentials are not used.
 	Status connections.Status `json:"status"`
-	// Why the connection is not active; `null` while it is active. Of `needs_reauth`, it is `host_changed` (requests would go
-	// to a host for which the credentials were not given) or `credentials_refused` (the provider has refused the credentials
-	// in two tests in a row).
+	// Why the connection is not active; `null` while it is active. Of `needs_reauth`, it is `host_changed` (requests would
+	// go to a host for which the credentials were not given) or `credentials_refused` (the provider has refused the
+	// credentials in two tests in a row).
 	StatusReason *string `json:"status_reason"`
 	// The values of the provider's `connection_config`, without secrets.
 	ConnectionConfig map[string]string `json:"connection_config"`
