@@ -3,6 +3,7 @@ package outbound
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"sallyport/internal/platform/secretbox"
 )
@@ -91,6 +92,18 @@ func compileFields(a *Auth, path string, ps *problems) []Field {
 	return fields
 }
 
+// names lists the credentials for a sentence.
+func (m *Mode) names() string {
+	var names []string
+	for i := range m.Fields {
+		names = append(names, m.Fields[i].Name)
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
 // CheckCredentials checks credentials that were given for a mode. Problems have fields such as "credentials.api_key"
 // and quote no value. Minted credentials may be missing, unless the mode has no others.
 func (m *Mode) CheckCredentials(given map[string]secretbox.Secret) []Problem {
@@ -109,7 +122,7 @@ func (m *Mode) CheckCredentials(given map[string]secretbox.Secret) []Problem {
 	}
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		if !slices.ContainsFunc(m.Fields, func(f Field) bool { return f.Name == key }) {
-			ps.add("credentials."+short(key), "is not a credential of the mode %s", m.Name)
+			ps.add("credentials."+short(key), "is not a credential of the mode %s, which has %s", m.Name, m.names())
 		}
 	}
 	return ps
