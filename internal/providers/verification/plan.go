@@ -20,6 +20,8 @@ type plan struct {
 	// typeSigned is true when everything that may decide the type is covered.
 	typeSigned bool
 	ids        []idRule
+	// looseID is true if an id of the declaration is not covered.
+	looseID bool
 	// rules turn types as the provider writes them into those of events.
 	rules eventtypes.Rules
 	batch *batchRule
@@ -44,6 +46,9 @@ type plan struct {
 	samples            []SampleBody
 }
 
+// batchIDsSigned reports whether the proof covers the ids of a batch's items.
+func (p *plan) batchIDsSigned() bool { return p.covers.body && p.batchSigned }
+
 // idRule is one way to an id: one source, or several that are an id together.
 type idRule struct {
 	sources []source
@@ -65,6 +70,7 @@ type predicate struct {
 func (c *compiler) finishIDs() {
 	for i := range c.ids {
 		c.ids[i].signed = c.covered(&c.ids[i])
+		c.looseID = c.looseID || !c.ids[i].signed
 		for n := range c.ids[i].sources {
 			c.refuseCredential(at("event.id", i), &c.ids[i].sources[n])
 		}

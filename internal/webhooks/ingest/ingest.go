@@ -5,8 +5,6 @@ package ingest
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -392,14 +390,6 @@ type item struct {
 	err   error
 }
 
-// claimedKey is a key that the event claims. If another event holds a key that decides, this event is a duplicate; with
-// another kind of key it is only suspect.
-type claimedKey struct {
-	hash    string
-	decides bool
-	expires int64
-}
-
 func (s *Service) newItem(in *connections.Inbound, r *verification.Request, result verification.Result,
 	now time.Time) *item {
 	c := &in.Connection
@@ -417,36 +407,7 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 		it.singleUse = &claimedKey{hash: string(events.HashSingleUse(result.SingleUse)), decides: true,
 			expires: clock.Millis(result.SingleUseUntil.Add(time.Second))}
 	}
-	window, suspectWindow := c.Webhook.BodyWindows(in.Verifier, s.opts.DedupeWindow)
-	if told.ID != "" {
-		window = suspectWindow
-		it.event.IdempotencyKey, it.event.IdempotencySource = told.ID, told.IDSource
-		hash := events.HashID(told.ID)
-		if told.IDSigned {
-			hash = events.HashSignedID(told.ID)
-		}
-		it.keys = append(it.keys, claimedKey{hash: string(hash), decides: true, expires: events.KeyForever})
-		if told.IDSigned {
-			return it
-		}
-	}
-	h := sha256.New()
-	if told.ID == "" && told.TypeSigned {
-		h.Write([]byte(told.Type))
-		h.Write([]byte{0})
-	}
-	// If the type is not signed, only the body identifies an earlier event: a header that anyone can change must not
-	// create a new event.
-	h.Write(r.Body)
-	sum := hex.EncodeToString(h.Sum(nil))
-	if told.ID == "" {
-		it.bodyKey = sum
-		it.event.IdempotencySource = events.SourceBodyHash
-	}
-	if window > 0 {
-		it.keys = append(it.keys, claimedKey{hash: string(events.HashBody(sum)), decides: told.ID == "",
-			expires: clock.Millis(now.Add(window))})
-	}
+	it.nameKeys(in, &told, r.Body, now, s.opts.DedupeWindow)
 	return it
 }
 
