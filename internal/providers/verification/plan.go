@@ -43,7 +43,9 @@ type plan struct {
 	// redact holds the lower-case names of headers that must not be shown, and signatures those of them that contain
 	// nothing but a signature over the body. Both are sorted.
 	redact, signatures []string
-	samples            []SampleBody
+	// reads holds the lower-case names of the headers that prove or describe a webhook, sorted.
+	reads   []string
+	samples []SampleBody
 }
 
 // batchIDsSigned reports whether the proof covers the ids of a batch's items.

@@ -395,7 +395,7 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 	c := &in.Connection
 	told := in.Verifier.Describe(r)
 	it := &item{in: in}
-	it.payload = newPayload(in.Verifier, r)
+	it.payload = newPayload(in, r)
 	it.event = events.NewEvent{Event: events.Event{
 		Environment: c.Environment, ConnectionUUID: c.UUID, ConnectionID: c.ConnectionID, Provider: c.Provider,
 		ProviderConfigKey: c.ProviderConfigKey, Type: told.Type, Types: told.Types, Control: told.Control,
@@ -412,13 +412,14 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 }
 
 // newPayload returns what is stored of a webhook.
-func newPayload(v *verification.Verifier, r *verification.Request) events.Payload {
+func newPayload(in *connections.Inbound, r *verification.Request) events.Payload {
+	v := in.Verifier
 	p := events.Payload{Body: v.RedactBody(r), Encoding: encodingOf(r.Header.Get("Content-Type"), r.Body)}
 	signatures := v.SignatureHeaders()
 	if !bytes.Equal(p.Body, r.Body) {
 		signatures = nil // they are those of another body, with which no receiver could verify them
 	}
-	p.Headers, p.Signatures = storedHeaders(r.Header, v.RedactHeaders(), signatures)
+	p.Headers, p.Signatures = storedHeaders(r.Header, rulesFor(in, signatures, p.Encoding))
 	return p
 }
 
