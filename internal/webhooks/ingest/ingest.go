@@ -83,6 +83,8 @@ type Options struct {
 	DedupeWindow time.Duration
 	// PublicURL is the scheme and host under which providers reach the service. Some providers sign it.
 	PublicURL string
+	// SharedAddress is set if all senders appear under the address of a proxy.
+	SharedAddress bool
 	// SpoolDir is where large bodies wait while they arrive; empty means the system's folder.
 	SpoolDir string
 	// SpoolFailed is called when a body cannot be written in SpoolDir, if it is set.
@@ -212,7 +214,7 @@ func (s *Service) receiveLimited(ctx context.Context, r *Request) (Receipt, erro
 	from := sender{r.Source, r.Segment}
 	known, byAlias := s.conns.Knows(r.Segment)
 	if state, ok := s.refusals.admit(from, known, byAlias, s.clock.Now()); !ok {
-		return Receipt{Rate: &state}, tooManyRefusals(state)
+		return Receipt{Rate: &state}, s.tooManyRefusals(state)
 	}
 	receipt, err := s.receive(ctx, r)
 	s.refusals.end(from, r.proof, err, s.clock.Now())

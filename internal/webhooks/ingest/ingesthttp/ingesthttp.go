@@ -142,7 +142,7 @@ func addErrors(responses map[string]httpapi.Response, codes ...apperr.Code) {
 		responses[strconv.Itoa(c.Info().Status)] = httpapi.ErrorResponse("`"+string(c)+"`").
 			Saying(apperr.CodePayloadTooLarge, "The body is larger than the connection accepts").
 			Saying(apperr.CodeRateLimited, "The connection accepts no more webhooks now",
-				"Too many rejected webhooks from this address")
+				ingest.MessageRefusals, ingest.MessageRefusals+ingest.MessageShared)
 	}
 	responses["2XX"] = httpapi.Response{
 		Description: "The response if the provider expects another status code than 200.", Content: expectedContent()}
