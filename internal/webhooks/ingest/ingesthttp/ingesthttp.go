@@ -174,8 +174,8 @@ func deliveryRoute(api *httpapi.API) httpapi.Route {
 	}
 	addErrors(r.Responses, apperr.CodePayloadTooLarge, apperr.CodeNotFound, apperr.CodeRateLimited, apperr.CodeInternal,
 		apperr.CodeUnavailable)
-	r.Responses["400"] = httpapi.ErrorResponse("`http_error`: the body ended early").
-		Saying(apperr.CodeHTTP, "The request body ended early")
+	r.Responses["400"] = httpapi.ErrorResponse("`http_error`: the body ended early, or its chunks are malformed").
+		Saying(apperr.CodeHTTP, "The request body ended early", "The request is malformed: a chunk of the body is malformed")
 	r.Responses["401"] = httpapi.ErrorResponse("`signature_missing`, `signature_invalid`.").
 		Saying(apperr.CodeSignatureInvalid, "The webhook could not be verified", "The handshake is rejected",
 			"The webhook comes from an address from which the connection accepts no webhooks")
