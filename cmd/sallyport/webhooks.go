@@ -174,7 +174,7 @@ func verdictText(v *operator.WebhookVerdict) string {
 			line("id", fmt.Sprintf("none: the same body within %s is a duplicate",
 				time.Duration(ev.BodyWindowSeconds)*time.Second))
 		case ev.ID == "":
-			line("id", "none, and bodies are not compared: every request is a new event")
+			line("id", "none: every request is a new event, also with an equal body")
 		default:
 			line("id", ev.ID+" from "+ev.IDSource+signed(ev.IDSigned))
 		}

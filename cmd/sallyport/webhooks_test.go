@@ -201,10 +201,10 @@ func TestWebhooksVerifyDuplicates(t *testing.T) {
 			webhook  map[string]any
 			want     string
 		}{
-			{"generic-hmac", map[string]any{}, "none, and bodies are not compared"},
+			{"generic-hmac", map[string]any{}, "none: every request is a new event, also with an equal body"},
 			{"generic-hmac", map[string]any{"dedupe_window_seconds": 90}, "none: the same body within 1m30s is a duplicate"},
-			{"generic-hmac", map[string]any{"dedupe_window_seconds": 0}, "none, and bodies are not compared"},
-			{"dropbox", map[string]any{}, "none, and bodies are not compared"},
+			{"generic-hmac", map[string]any{"dedupe_window_seconds": 0}, "none: every request is a new event, also with an equal body"},
+			{"dropbox", map[string]any{}, "none: every request is a new event, also with an equal body"},
 			{"dropbox", map[string]any{"dedupe_window_seconds": 60}, "none: the same body within 1m0s is a duplicate"},
 		} {
 			name := fmt.Sprint("c", i)

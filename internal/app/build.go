@@ -189,7 +189,7 @@ func (p *parts) build() (*process, error) {
 		Evaluations: evaluations, Batches: batches, Options: ingest.Options{
 			MaxBodyBytes: p.cfg.WebhookMaxBodyBytes, MemoryBudget: p.cfg.WebhookMemoryBudgetBytes,
 			DedupeWindow: p.cfg.WebhookDedupeWindow, SpoolDir: spool, SpoolFailed: store.SpoolFailed,
-			PublicURL: p.cfg.PublicURL}})
+			PublicURL: p.cfg.PublicURL, SharedAddress: p.cfg.HidesClients()}})
 	idempotencyStore := idempotency.New(idempotency.Config{DB: p.db, Box: p.box, Clock: p.clock})
 
 	modules := []module.Module{

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -82,6 +83,37 @@ func drop(t *testing.T, dataDir, table string) {
 	_, err = d.Write().ExecContext(t.Context(), "PRAGMA foreign_keys = OFF; DROP TABLE "+table)
 	require.NoError(t, err)
 	require.NoError(t, d.Close())
+}
+
+// A server behind a tunnel or proxy whose address it does not trust says when it starts that all senders look alike.
+func TestWarningOfOneAddressForAll(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		publicURL, proxies string
+		warns              bool
+	}{
+		"a tunnel":             {"https://abc.tunnel.example", "", true},
+		"a tunnel, trusted":    {"https://abc.tunnel.example", "127.0.0.1/32", false},
+		"no proxy, on its own": {"http://127.0.0.1:0", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := config.Default()
+			cfg.Data, cfg.Listen, cfg.PublicURL = t.TempDir(), "127.0.0.1:0", c.publicURL
+			cfg.KeysetFile, cfg.Dev = filepath.Join(cfg.Data, "keyset.json"), true
+			if c.proxies != "" {
+				cfg.TrustedProxies = []netip.Prefix{netip.MustParsePrefix(c.proxies)}
+			}
+			var log bytes.Buffer
+			a, err := app.New(t.Context(), app.Options{Config: cfg, Version: "test",
+				Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+				Clock:  clock.NewManual(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))})
+			require.NoError(t, err)
+			require.NoError(t, a.Start(t.Context()))
+			require.NoError(t, a.Stop(t.Context()))
+			require.Equal(t, c.warns, strings.Contains(log.String(), "trusted-proxies is not set"), log.String())
+		})
+	}
 }
 
 // A server that others can reach although webhook URLs and links lead to its own machine says so when it starts, in

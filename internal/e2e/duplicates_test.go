@@ -287,6 +287,99 @@ func TestSameBodyUnderNewID(t *testing.T) {
 	})
 }
 
+// Anyone who replays a webhook can leave out an id that the signature does not cover, or make one that is none. An equal
+// body makes such a webhook suspect like one under another id, before it and after it; it is never lost. Other bodies
+// make nothing suspect.
+func TestSameBodyWithoutID(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		const linearSecret = "a secret of Linear"
+		linear := func(body string) message {
+			return message{http.Header{"Content-Type": {"application/json"}, "Linear-Delivery": {id.NewUUID()},
+				"Linear-Signature": {hexHMAC(linearSecret, body)}}, []byte(body)}
+		}
+		sink := newReceiver(w.t, status(200))
+		w.subscribe(sink.url)
+		sent := 0
+		for _, c := range []struct {
+			provider, secret, header string
+			message                  func(n int) message
+		}{
+			{"github", githubSecret, "X-GitHub-Delivery", func(n int) message {
+				return github(fmt.Sprintf(`{"action":"opened","n":%d}`, n))
+			}},
+			{"shopify", shopifySecret, "X-Shopify-Webhook-Id", func(n int) message {
+				return shopifyOrder("orders/create", fmt.Sprintf(`{"id":%d}`, n))
+			}},
+			{"linear", linearSecret, "Linear-Delivery", func(n int) message { // the body contains the type
+				return linear(fmt.Sprintf(`{"type":"Issue","action":"create","n":%d,"webhookTimestamp":%d}`, n,
+					w.clk.Now().UnixMilli()))
+			}},
+		} {
+			for _, policy := range []string{"accept", "refuse"} {
+				name := c.provider + "-" + policy
+				made := w.connect(w.dev(), object{"provider": c.provider, "connection_id": name, "webhook_secret": c.secret,
+					"webhook": object{"same_body_new_id": policy}})
+				require.Contains(w.t, made.Webhook.Duplicates.Summary, "under another id or without one within one hour")
+				genuine := func(m message) {
+					w.t.Helper()
+					require.Nil(w.t, w.awaitEvent(w.fresh(name, m), "forwarded").Suspect)
+					sent++
+				}
+				replayed := func(m message) {
+					w.t.Helper()
+					uuid := w.fresh(name, m)
+					e := w.event(uuid)
+					require.NotNil(w.t, e.Suspect)
+					require.Equal(w.t, "same_body_new_id", *e.Suspect)
+					if policy == "accept" {
+						w.awaitEvent(uuid, "forwarded")
+						sent++
+						return
+					}
+					require.Equal(w.t, "received", e.Status)
+					require.Empty(w.t, e.Deliveries)
+				}
+				first, second, third := c.message(1), c.message(2), c.message(3)
+				tooLong := strings.Repeat("x", 513)
+				genuine(first)
+				replayed(first.without(c.header))
+				replayed(first.without(c.header))
+				replayed(first.with(c.header, tooLong))
+				replayed(first.with(c.header, id.NewUUID()))
+				genuine(second.without(c.header))
+				replayed(second)
+				genuine(third.with(c.header, tooLong))
+				replayed(third.without(c.header))
+				require.Len(w.t, w.events("&duplicate=true&connection_id="+name), 0)
+			}
+		}
+		w.clk.Advance(time.Hour)
+		again := w.awaitEvent(w.fresh("github-refuse", github(`{"action":"opened","n":1}`).without("X-GitHub-Delivery")),
+			"forwarded")
+		require.Nil(w.t, again.Suspect)
+		require.Len(w.t, sink.all(), sent+1)
+	})
+}
+
+// A connection that asks for it takes an equal body without an id for a duplicate. Such a duplicate casts no suspicion
+// on the event that comes next with that body.
+func TestDuplicateWithoutIDCastsNoSuspicion(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		const secret = "a secret of Linear"
+		w.connect(w.dev(), object{"provider": "linear", "connection_id": "l", "webhook_secret": secret,
+			"webhook": object{"dedupe_window_seconds": 60}})
+		body := fmt.Sprintf(`{"type":"Issue","action":"create","webhookTimestamp":%d}`, w.clk.Now().UnixMilli())
+		m := message{http.Header{"Content-Type": {"application/json"}, "Linear-Signature": {hexHMAC(secret, body)}},
+			[]byte(body)}
+		first := w.fresh("l", m)
+		w.expectDuplicate("l", m, first)
+		require.Equal(w.t, "same_body_new_id", *w.event(w.fresh("l", m.with("Linear-Delivery", id.NewUUID()))).Suspect)
+		require.Nil(w.t, w.event(first).Suspect)
+	})
+}
+
 // A provider that resends a dead event starts its delivery again, but not more often than every five minutes, and not
 // where the connection forbids it.
 func TestRedeliveryRestartsTheDead(t *testing.T) {

@@ -1,9 +1,12 @@
 package e2e_test
 
 import (
+	"bufio"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -142,6 +145,35 @@ func TestBrokenOffBody(t *testing.T) {
 			})
 		})
 		require.False(w.t, w.deliver(conn.pathToken(), m).Duplicate)
+	})
+}
+
+// A body whose chunks are malformed is called that, and not one that ended early: at the inbound endpoint, in the API,
+// and with an Idempotency-Key, for which the body is read before.
+func TestMalformedChunksOfABody(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "a shared secret"})
+		target, err := url.Parse(w.base)
+		require.NoError(w.t, err)
+		for _, head := range []string{
+			"POST " + prefix + "/webhook/" + conn.pathToken() + " HTTP/1.1\r\nX-Signature: " + strings.Repeat("0", 64) + "\r\n",
+			"POST " + prefix + "/connections HTTP/1.1\r\nAPI-Key: " + w.key + "\r\n",
+			"POST " + prefix + "/connections HTTP/1.1\r\nIdempotency-Key: k\r\nAPI-Key: " + w.key + "\r\n",
+		} {
+			c, err := (&net.Dialer{}).DialContext(w.t.Context(), "tcp", target.Host)
+			require.NoError(w.t, err)
+			_, err = io.WriteString(c, head+"Host: "+target.Host+"\r\nContent-Type: application/json\r\n"+
+				"Transfer-Encoding: chunked\r\n\r\n2\r\n{}x\r\n0\r\n\r\n")
+			require.NoError(w.t, err)
+			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+			require.NoError(w.t, err)
+			text, err := io.ReadAll(resp.Body)
+			require.NoError(w.t, err)
+			require.NoError(w.t, c.Close())
+			require.Equal(w.t, http.StatusBadRequest, resp.StatusCode, "%s", text)
+			require.Contains(w.t, string(text), "The request is malformed: a chunk of the body is malformed", head)
+		}
 	})
 }
 

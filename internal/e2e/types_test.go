@@ -83,6 +83,14 @@ func TestTypesAsTheProviderWritesThem(t *testing.T) {
 		}
 		w.call(w.dev(), http.MethodGet, "/webhook-events?event_type=orders%2Fcr*", nil).refused(w,
 			http.StatusUnprocessableEntity, apperr.CodeValidation)
+		for _, wide := range []string{"/*", "*/", "orders/*/"} {
+			w.call(w.dev(), http.MethodGet, "/webhook-events?event_type="+url.QueryEscape(wide), nil).refused(w,
+				http.StatusUnprocessableEntity, apperr.CodeValidation)
+			for _, of := range []object{{}, {"provider_config_key": "shopify"}} {
+				w.call(w.dev(), http.MethodPost, "/webhook-subscriptions", merged(object{"event_types": []string{wide},
+					"forward_url": sink.url}, of)).refused(w, http.StatusUnprocessableEntity, apperr.CodeValidation)
+			}
+		}
 		var preview struct {
 			Matched int64 `json:"matched"`
 		}

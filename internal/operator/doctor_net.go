@@ -106,13 +106,13 @@ func (d *doctor) proxies(context.Context) Check {
 				"List the proxies' own addresses in --trusted-proxies.")
 		}
 	}
-	u, err := url.Parse(d.cfg.PublicURL)
 	switch {
 	case len(list) > 0:
 		return ok(join(list))
-	case err == nil && loopbackHost(hostOf(d.cfg.Listen)) && !loopbackHost(u.Hostname()):
-		return warn("none, but the public URL leads to a proxy: every client appears under the proxy's address",
-			"List the proxy's address in --trusted-proxies.")
+	case d.cfg.HidesClients():
+		return warn("none, but the public URL leads to a proxy or tunnel: every client appears under its address, and rejected "+
+			"webhooks of a stranger use up the limit of all senders",
+			"List the address of the proxy or tunnel in --trusted-proxies, such as 127.0.0.1.")
 	default:
 		return ok("none: clients connect directly")
 	}

@@ -59,6 +59,13 @@ func (c *Config) GuessesPublicURL() bool {
 	return err == nil && isUnspecified(host) && c.PublicURL == c.ListenURL()
 }
 
+// HidesClients reports whether all clients appear under one address: the listener takes requests of this machine only,
+// and the public URL leads elsewhere, so that they come through a proxy or tunnel, and no proxy is trusted.
+func (c *Config) HidesClients() bool {
+	host := c.PublicHost()
+	return len(c.TrustedProxies) == 0 && isLoopback(c.Listen) && host != "" && !isLoopback(net.JoinHostPort(host, "0"))
+}
+
 // PublicHost returns the host name of the public URL, without a port; empty if the URL is not valid.
 func (c *Config) PublicHost() string {
 	u, err := url.Parse(c.PublicURL)

@@ -233,8 +233,10 @@ func (ad adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 				ad.a.cfg.Keys.KeyAnswered(c.keyID, meta.Route, rec.status)
 			}
 		}()
-		if tooMany := ad.a.countRequest(w, r, p, err); tooMany != nil {
-			err = tooMany
+		if !c.misplaced { // a misplaced credential is no guess
+			if tooMany := ad.a.countRequest(w, r, p, err); tooMany != nil {
+				err = tooMany
+			}
 		}
 		if err != nil {
 			WriteError(w, r, err)

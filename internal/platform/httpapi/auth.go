@@ -184,6 +184,7 @@ func (a *API) identify(ctx context.Context, sent credentials, op Operation) (acc
 			"Send one credential: API-Key or Authorization, once")
 	}
 	if message := sent.misplaced(op); message != "" {
+		callFrom(ctx).misplaced = true
 		if len(tokens) == 1 {
 			callFrom(ctx).challenge = challengeInvalid
 		}

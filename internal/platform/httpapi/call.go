@@ -28,6 +28,8 @@ type call struct {
 	rules *rules
 	// keyID is the id of the API key that the request has shown, once it is known to be valid.
 	keyID string
+	// misplaced is set if the credential was refused for its place, without a look-up.
+	misplaced bool
 	// enterLarge waits for a turn, and leaveLarge ends it; see TakeLarge. Both are nil where there is none.
 	enterLarge func(ctx context.Context) (leave func(), err error)
 	leaveLarge func()

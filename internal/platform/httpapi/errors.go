@@ -135,7 +135,8 @@ func fromHuma(ctx context.Context, status int, msg string, errs []error) *apperr
 		return apperr.New(apperr.CodePayloadTooLarge, "The body is larger than this route accepts")
 	case http.StatusInternalServerError:
 		if len(errs) > 0 {
-			if msg == "cannot read request body" {
+			var malformed *apperr.Error
+			if msg == "cannot read request body" && !errors.As(errs[0], &malformed) {
 				return apperr.HTTP(http.StatusBadRequest, "The request body ended early")
 			}
 			return resolveError(errs[0])

@@ -169,6 +169,9 @@ func handle(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connKey{}).(*conn); ok {
 			c.handling.Store(true)
+			if len(r.TransferEncoding) > 0 {
+				r.Body = &chunkedBody{r.Body, c}
+			}
 		}
 		next.ServeHTTP(w, r)
 	})

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -22,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpserver"
 	"sallyport/internal/platform/testkit/await"
 )
@@ -49,6 +51,10 @@ func newRawServer(t *testing.T, handle http.HandlerFunc, change ...func(*httpser
 			body, err := io.ReadAll(r.Body)
 			if err != nil {
 				w.WriteHeader(http.StatusTeapot)
+				var malformed *apperr.Error
+				if errors.As(err, &malformed) {
+					_, _ = io.WriteString(w, malformed.Message) //nolint:gosec // no browser reads it
+				}
 				return
 			}
 			text := r.Method + " " + r.URL.Path + " " + string(body)
@@ -280,7 +286,7 @@ func TestHandlersCannotCauseRejections(t *testing.T) {
 	}
 }
 
-// A chunk that is malformed ends its request, not more: the handler sees that the body is incomplete.
+// A chunk that is malformed ends its request, not more: the handler sees that the body is incomplete, and why.
 func TestMalformedChunks(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{"x\r\n", "5 5\r\nhello\r\n0\r\n\r\n", "2\r\nabc\r\n0\r\n\r\n", "-1\r\n", "\r\n",
@@ -290,7 +296,24 @@ func TestMalformedChunks(t *testing.T) {
 			"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"+body+"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"))
 		require.Len(t, all, 1, "%q", body)
 		require.Equal(t, http.StatusTeapot, all[0].status, "%q", body)
+		require.Regexp(t, "^The request is malformed: .*chunk.* malformed$", all[0].body, "%q", body)
 		require.Empty(t, s.requests())
+	}
+}
+
+// A body in chunks that ends early is not called malformed.
+func TestChunksThatEndEarly(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{"", "5\r\nhel", "5\r\nhello\r\n"} {
+		s := newRawServer(t, nil)
+		c := dial(t, s.Addr())
+		_, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"+body)
+		require.NoError(t, err)
+		require.NoError(t, c.(*net.TCPConn).CloseWrite()) //nolint:forcetypeassert,revive // dial returns one
+		all := responses(t, exchange(t, c))
+		require.Len(t, all, 1)
+		require.Equal(t, http.StatusTeapot, all[0].status)
+		require.Empty(t, all[0].body)
 	}
 }
 

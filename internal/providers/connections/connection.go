@@ -48,8 +48,8 @@ const NoAuth = "none"
 // Schema returns the schema with the statuses, for the API.
 func (Status) Schema(oas.Registry) *oas.Schema { return oas.Enum(statuses()) }
 
-// SameBody selects what happens to a webhook whose body was received before under another id, if the provider does not
-// sign the id.
+// SameBody selects what happens to a webhook whose body was received before under another id or without one, if the
+// provider does not sign the id.
 type SameBody string
 
 // The choices.

@@ -23,11 +23,14 @@ type Duplicates struct {
 	BodyWindow time.Duration
 	// SuspectWindow is how long an equal body makes a webhook suspect whose id is not signed; 0 if it never does.
 	SuspectWindow time.Duration
+	// WithoutID is true if SuspectWindow counts for a webhook without an id too.
+	WithoutID bool
 }
 
-// BodyWindows returns how long an equal body makes a webhook without an id a duplicate, and one whose id is not signed
-// a suspect; 0 for never. standard is the service's window. Without a statement of the provider's definition or of the
-// connection an equal body is no duplicate: losing an event is worse than delivering one twice.
+// BodyWindows returns how long an equal body makes a webhook without an id a duplicate, and one whose id is not signed,
+// or was perhaps left out, a suspect; 0 for never. standard is the service's window. Without a statement of the
+// provider's definition or of the connection an equal body is no duplicate: losing an event is worse than delivering
+// one twice.
 func (w *WebhookConfig) BodyWindows(v *verification.Verifier, standard time.Duration) (duplicate,
 	suspect time.Duration) {
 	if seconds := w.DedupeWindowSeconds; seconds != nil {
@@ -54,6 +57,7 @@ func (s *Service) Duplicates(c *Connection) Duplicates {
 		if !d.unsigned() {
 			d.SuspectWindow = 0
 		}
+		d.WithoutID = d.SuspectWindow > 0 && v.CanLeaveIDOut()
 		return d
 	}
 	return Duplicates{NoWebhooks: newest != nil && newest.Webhooks == nil}
@@ -89,17 +93,24 @@ func (d *Duplicates) Summary() string {
 		fmt.Fprintf(&b, "So is one with a signed value that was used before (%s). ", strings.Join(d.SingleUses, ", "))
 	}
 	if d.SuspectWindow > 0 {
-		fmt.Fprintf(&b, "The signature does not cover the id: an equal body under another id within %s is marked as "+
-			"suspect. ", inWords(d.SuspectWindow))
+		without := ""
+		if d.WithoutID {
+			without = " or without one"
+		}
+		fmt.Fprintf(&b, "The signature does not cover the id: an equal body under another id%s within %s is marked as "+
+			"suspect. ", without, inWords(d.SuspectWindow))
 	}
 	if len(d.IDs) > 0 {
 		b.WriteString("Without an id, ")
 	} else {
 		b.WriteString("No id is known: ")
 	}
-	if d.BodyWindow > 0 {
+	switch {
+	case d.BodyWindow > 0:
 		fmt.Fprintf(&b, "an equal body within %s makes a duplicate.", inWords(d.BodyWindow))
-	} else {
+	case d.WithoutID:
+		b.WriteString("each webhook is a new event.")
+	default:
 		b.WriteString("each webhook is a new event, also with an equal body.")
 	}
 	return b.String()

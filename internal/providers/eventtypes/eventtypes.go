@@ -24,7 +24,7 @@ func NewRules(separators string, renamed map[string]string) Rules {
 }
 
 // Normal returns the type of the stored event for a type as the provider writes it; empty if nothing but separators is
-// in it. A pattern is treated in the same way.
+// in it. Pattern does it for patterns.
 func (r Rules) Normal(written string) string {
 	if to, ok := r.renamed[written]; ok {
 		return to
@@ -39,6 +39,19 @@ func (r Rules) Normal(written string) string {
 		}
 	}
 	return strings.Trim(string(out), ".") // a dot there would begin or end an empty segment
+}
+
+// Pattern returns the pattern for stored events that a pattern stands for in the provider's way of writing; empty if
+// there is none. A dot at an end next to a wildcard would begin or end an empty segment there: without it, "/*" would be
+// the wildcard for everything, which no one has written.
+func (r Rules) Pattern(written string) string {
+	normal := r.Normal(written)
+	moved := func(has func(text, part string) bool) bool { return has(normal, Wildcard) && !has(written, Wildcard) }
+	if normal == Wildcard && written != Wildcard ||
+		strings.Contains(written, Wildcard) && (moved(strings.HasPrefix) || moved(strings.HasSuffix)) {
+		return ""
+	}
+	return normal
 }
 
 // Separators returns the characters that become dots.
@@ -116,7 +129,7 @@ func Forms(s Source, text string) []Form {
 		forms = append(forms, Form{Text: text})
 	}
 	for _, p := range All(s) {
-		if normal := p.Rules.Normal(text); normal != text && normal != "" && fits(normal) {
+		if normal := p.Rules.Pattern(text); normal != text && normal != "" && fits(normal) {
 			forms = append(forms, Form{Provider: p.Slug, Text: normal})
 		}
 	}

@@ -41,6 +41,8 @@ func TestForms(t *testing.T) {
 		"a/*": {form("shopify", "a.*")}, "a:*/b": nil, "a:*": {form("bitbucket", "a.*")}, "a*": nil,
 		"a:b/c": {form("", "a:b/c"), form("bitbucket", "a.b/c"), form("shopify", "a:b.c")},
 		"/":     {form("", "/")},
+		"/*":    nil, "*/": nil, "/*/": nil, "//*": nil, "orders/*/": nil, "/*.b": nil, "*.": nil, "*": {form("", "*")},
+		"/a/*": {form("shopify", "a.*")}, "*/b/": {form("shopify", "*.b")}, "*/*": {form("shopify", "*.*")},
 		"a b.*": nil, "a b/*": nil, "a\u00a0b.*": nil, "a b": {form("", "a b")},
 	} {
 		require.Equal(t, want, eventtypes.Forms(known, text), text)
@@ -48,6 +50,14 @@ func TestForms(t *testing.T) {
 	require.Equal(t, []eventtypes.Form{form("", "a/b")}, eventtypes.Forms(nil, "a/b"))
 	require.Equal(t, "a.b", eventtypes.RulesOf(known, "shopify").Normal("a/b"))
 	require.Equal(t, "a/b", eventtypes.RulesOf(known, "unknown").Normal("a/b"))
+}
+
+// A name that the rules change into the wildcard is no pattern for everything.
+func TestFormsOfARenamedType(t *testing.T) {
+	t.Parallel()
+	known := providers{{Slug: "a", Rules: eventtypes.NewRules("", map[string]string{"all": "*", "a b": "c.*"})}}
+	require.Equal(t, []eventtypes.Form{{Text: "all"}}, eventtypes.Forms(known, "all"))
+	require.Equal(t, []eventtypes.Form{{Text: "a b"}, {Key: "a", Text: "c.*"}}, eventtypes.Forms(known, "a b"))
 }
 
 // For any text and separators: a normal type stays as it is, no separator and no dot at an end is left, and a text
@@ -72,6 +82,8 @@ func TestNormalIsStable(t *testing.T) {
 		}
 		if strings.Contains(text, "*") {
 			for _, f := range forms {
+				require.Equal(rt, strings.HasPrefix(text, "*"), strings.HasPrefix(f.Text, "*"), "no form is wider")
+				require.Equal(rt, strings.HasSuffix(text, "*"), strings.HasSuffix(f.Text, "*"), "no form is wider")
 				for segment := range strings.SplitSeq(f.Text, ".") {
 					require.True(rt, segment == "*" || segment != "" && !strings.Contains(segment, "*"))
 				}

@@ -84,6 +84,7 @@ func compilePlan(d *Declaration, values map[string]string) (*plan, problems) {
 	c.compileHandshakes(d.Handshake)
 	c.compileResponses(d)
 	c.compileRedact(d)
+	c.reads = c.readHeaders()
 	c.compileSamples(d.Samples)
 	return &c.plan, c.problems
 }

@@ -20,6 +20,8 @@ type plan struct {
 	// typeSigned is true when everything that may decide the type is covered.
 	typeSigned bool
 	ids        []idRule
+	// looseID is true if an id of the declaration is not covered.
+	looseID bool
 	// rules turn types as the provider writes them into those of events.
 	rules eventtypes.Rules
 	batch *batchRule
@@ -41,8 +43,13 @@ type plan struct {
 	// redact holds the lower-case names of headers that must not be shown, and signatures those of them that contain
 	// nothing but a signature over the body. Both are sorted.
 	redact, signatures []string
-	samples            []SampleBody
+	// reads holds the lower-case names of the headers that prove or describe a webhook, sorted.
+	reads   []string
+	samples []SampleBody
 }
+
+// batchIDsSigned reports whether the proof covers the ids of a batch's items.
+func (p *plan) batchIDsSigned() bool { return p.covers.body && p.batchSigned }
 
 // idRule is one way to an id: one source, or several that are an id together.
 type idRule struct {
@@ -65,6 +72,7 @@ type predicate struct {
 func (c *compiler) finishIDs() {
 	for i := range c.ids {
 		c.ids[i].signed = c.covered(&c.ids[i])
+		c.looseID = c.looseID || !c.ids[i].signed
 		for n := range c.ids[i].sources {
 			c.refuseCredential(at("event.id", i), &c.ids[i].sources[n])
 		}

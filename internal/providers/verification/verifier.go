@@ -194,12 +194,19 @@ type IDSource struct {
 func (v *Verifier) IDSources() []IDSource {
 	var list []IDSource
 	if b := v.plan.batch; b != nil && b.idText != "" {
-		list = append(list, IDSource{b.idText, v.plan.covers.body && v.plan.batchSigned})
+		list = append(list, IDSource{b.idText, v.plan.batchIDsSigned()})
 	}
 	for i := range v.plan.ids {
 		list = append(list, IDSource{v.plan.ids[i].text, v.plan.ids[i].signed})
 	}
 	return list
+}
+
+// CanLeaveIDOut reports whether anyone who replays a webhook can make it one without an id: an id that the declaration
+// names is outside the signature. Ids by convention do not count, because few providers that sign nothing send one.
+func (v *Verifier) CanLeaveIDOut() bool {
+	b := v.plan.batch
+	return v.plan.looseID || b != nil && b.idText != "" && !v.plan.batchIDsSigned()
 }
 
 // SingleUses returns the places of values that the provider uses only once.

@@ -22,7 +22,8 @@ func TestWhatIsForwarded(t *testing.T) {
 	for _, name := range []string{"accept", "user-agent", "content-type", "content-encoding", "content-digest", "origin",
 		"x-github-event", "x-hub-signature-256", "stripe-signature", "x-shopify-topic", "ce-id", "ce-specversion", "svix-id",
 		"webhook-request-origin", "idempotency-key", "signature", "signature-input", "traceparent", "x-request-id",
-		"x-vercel-signature", "x_custom", "x-sallyport", "iffy", "x-forwarded", "date"} {
+		"x-vercel-signature", "x_custom", "x-sallyport", "iffy", "date", "x-event-key", "x-slack-retry-num",
+		"x-gitlab-event-uuid", "i-twilio-idempotency-token", "x-home-region", "x-shopify-shop-domain"} {
 		require.True(t, MayForward(name, "1"), name)
 		require.False(t, MayForward(name, secretbox.Redacted), name)
 	}
@@ -32,7 +33,11 @@ func TestWhatIsForwarded(t *testing.T) {
 		"cf-ray", "cdn-loop", "x-amzn-trace-id", "x-amzn-oidc-data", "x-auth-request-email", "x-client-cert", "client-cert",
 		"x-http-method-override", "x-original-url", "remote-user", "webhook-id", "webhook-timestamp", "webhook-signature",
 		"sallyport-event-type", "sallyport-anything", "x_forwarded_for", "webhook_signature", "sallyport.hops",
-		"content_length", "user_agent", "content_type"} {
+		"content_length", "user_agent", "content_type", "client-ip", "wl-proxy-client-ip", "x-cluster-client-ip",
+		"fastly-client-ip", "x-forwarded", "forwarded-for", "x-original-forwarded-for", "x-originating-ip", "x-original-url",
+		"x-user", "x-user-id", "x-method", "x-method-override", "x-http-method", "x-middleware-subrequest", "x-accel-redirect",
+		"x-sendfile", "x-sendfile-type", "next-action", "x-nextjs-data", "max-forwards", "apikey", "authentication",
+		"x-authorization", "private-token", "x-api-token", "dpop", "cookie2", "set-cookie", "api_key"} {
 		require.False(t, MayForward(name, "1"), name)
 	}
 }

@@ -51,7 +51,8 @@ const (
 	SourceEvent = "event_uuid"
 )
 
-// SuspectSameBody marks an event whose body was received before under another, unsigned id.
+// SuspectSameBody marks an event whose body was received before, under another, unsigned id or without one. The event
+// itself may have none.
 const SuspectSameBody = "same_body_new_id"
 
 // Event is a stored event without its payload.

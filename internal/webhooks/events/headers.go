@@ -7,15 +7,48 @@ import (
 )
 
 // IsCredential reports whether a header, by its name in lower case, identifies the sender to the gateway or to a proxy
-// in front of it. Its value is not stored.
+// in front of it. Its value is not stored. Names are compared as receivers behind CGI see them.
 func IsCredential(name string) bool {
-	switch name {
-	case "authorization", "proxy-authorization", "cookie", "api-key", "x-api-key", "x-auth-token", "x-access-token",
-		"x-amz-security-token":
+	switch plain(name) {
+	case "authorization", "proxy-authorization", "authentication", "x-authorization", "x-authentication", "cookie",
+		"cookie2", "set-cookie", "set-cookie2", "api-key", "apikey", "x-api-key", "x-apikey", "x-auth-key",
+		"x-auth-token", "x-access-token", "api-token", "x-api-token", "private-token", "x-amz-security-token", "dpop":
 		return true
 	default:
 		return false
 	}
+}
+
+// LooksLikeCredential is IsCredential for a header that only resembles one in its name, such as X-Vault-Token. It may be
+// none if the provider's definition reads it.
+func LooksLikeCredential(name string) bool {
+	name = plain(name)
+	i := strings.LastIndexByte(name, '-')
+	switch name[i+1:] {
+	case "token", "apikey", "secret", "password", "authorization", "authentication", "cookie":
+		return true
+	case "key": // and not X-Event-Key or Idempotency-Key
+		for _, kind := range []string{"api", "access", "auth", "secret", "subscription", "functions", "private"} {
+			if i >= 0 && (name[:i] == kind || strings.HasSuffix(name[:i], "-"+kind)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// plain returns a name in lower case with a hyphen for every character that is neither letter nor digit.
+func plain(name string) string {
+	odd := func(r rune) bool { return r != '-' && (r < 'a' || r > 'z') && (r < '0' || r > '9') }
+	if !strings.ContainsFunc(name, odd) {
+		return name
+	}
+	return strings.Map(func(r rune) rune {
+		if odd(r) {
+			return '-'
+		}
+		return r
+	}, name)
 }
 
 // EachHeader returns the headers of a JSON object of names and texts, such as Payload.Headers, in its order: each name,

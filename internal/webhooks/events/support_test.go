@@ -88,7 +88,7 @@ func fresh(e events.Event) events.Event {
 // matchesType defines a list's filter by type: an event matches as it does for a subscription's pattern, which is
 // compared as it is, and by the rules of the event's provider.
 func matchesType(pattern string, e *events.Event) bool {
-	for _, form := range []string{pattern, eventtypes.RulesOf(writers{}, writer(e)).Normal(pattern)} {
+	for _, form := range []string{pattern, eventtypes.RulesOf(writers{}, writer(e)).Pattern(pattern)} {
 		if !strings.Contains(form, "*") && e.Type == form {
 			return true
 		}

@@ -145,8 +145,12 @@ func fill(r io.Reader, buffer []byte) (n int, ended bool, err error) {
 	return n, false, nil
 }
 
-// brokenBody returns the error of a body that ended early or did not arrive in time.
+// brokenBody returns the error of a body that ended early, is malformed or did not arrive in time.
 func brokenBody(err error) error {
+	var malformed *apperr.Error
+	if errors.As(err, &malformed) {
+		return malformed // the listener knows more
+	}
 	e := apperr.HTTP(http.StatusBadRequest, "The request body ended early")
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		e = apperr.HTTP(http.StatusRequestTimeout, "The request body did not arrive in time")

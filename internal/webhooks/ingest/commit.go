@@ -166,7 +166,7 @@ func (s *Service) write(ctx context.Context, tx *sql.Tx, batch []*item, forwardi
 func (s *Service) releaseDuplicates(ctx context.Context, tx *sql.Tx, batch []*item) (bool, error) {
 	again := false
 	for _, it := range batch {
-		if it.duplicateOf == "" || len(it.claims) < 2 {
+		if it.duplicateOf == "" {
 			continue
 		}
 		var decisive []claimedKey

@@ -6,12 +6,10 @@ import (
 	"math"
 	"mime"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/verification"
 	"sallyport/internal/webhooks/events"
 )
@@ -24,58 +22,6 @@ func hopByHop(name string) bool {
 	default:
 		return false
 	}
-}
-
-// connectionOptions returns the canonical names of headers that the field Connection says are about this connection
-// only (RFC 9110 section 7.6.1).
-func connectionOptions(h http.Header) []string {
-	var names []string
-	for _, value := range h["Connection"] {
-		for option := range strings.SplitSeq(value, ",") {
-			switch option = strings.Trim(option, " \t"); {
-			case option == "", strings.EqualFold(option, "close"), strings.EqualFold(option, "keep-alive"):
-			default:
-				names = append(names, http.CanonicalHeaderKey(option))
-			}
-		}
-	}
-	return names
-}
-
-// storedHeaders returns the headers as a JSON object of lower-case names, without hop-by-hop headers. Credentials and
-// the headers of secret are redacted, which has names in lower case. Those of them that signatures names as well are
-// returned as they came, as another such object, which is empty if there are none.
-func storedHeaders(h http.Header, secret, signatures []string) (shown, signed string) {
-	names := make([]string, 0, len(h))
-	options := connectionOptions(h)
-	for name := range h {
-		if !hopByHop(name) && !slices.Contains(options, name) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	b := append(make([]byte, 0, 512), '{')
-	var kept []byte
-	var buffer [64]byte
-	for _, name := range names {
-		lower := appendLower(buffer[:0], name)
-		is := func(s string) bool { return s == string(lower) }
-		value := strings.Join(h[name], ", ")
-		switch {
-		case events.IsCredential(string(lower)):
-			value = secretbox.Redacted
-		case slices.ContainsFunc(secret, is):
-			if slices.ContainsFunc(signatures, is) {
-				kept = appendMember(kept, lower, value)
-			}
-			value = secretbox.Redacted
-		}
-		b = appendMember(b, lower, value)
-	}
-	if kept != nil {
-		signed = string(append(kept, '}'))
-	}
-	return string(append(b, '}')), signed
 }
 
 // appendMember appends a member to a JSON object that has no end yet, or begins one.

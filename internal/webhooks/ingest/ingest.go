@@ -5,8 +5,6 @@ package ingest
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -85,6 +83,8 @@ type Options struct {
 	DedupeWindow time.Duration
 	// PublicURL is the scheme and host under which providers reach the service. Some providers sign it.
 	PublicURL string
+	// SharedAddress is set if all senders appear under the address of a proxy.
+	SharedAddress bool
 	// SpoolDir is where large bodies wait while they arrive; empty means the system's folder.
 	SpoolDir string
 	// SpoolFailed is called when a body cannot be written in SpoolDir, if it is set.
@@ -214,7 +214,7 @@ func (s *Service) receiveLimited(ctx context.Context, r *Request) (Receipt, erro
 	from := sender{r.Source, r.Segment}
 	known, byAlias := s.conns.Knows(r.Segment)
 	if state, ok := s.refusals.admit(from, known, byAlias, s.clock.Now()); !ok {
-		return Receipt{Rate: &state}, tooManyRefusals(state)
+		return Receipt{Rate: &state}, s.tooManyRefusals(state)
 	}
 	receipt, err := s.receive(ctx, r)
 	s.refusals.end(from, r.proof, err, s.clock.Now())
@@ -392,20 +392,12 @@ type item struct {
 	err   error
 }
 
-// claimedKey is a key that the event claims. If another event holds a key that decides, this event is a duplicate; with
-// another kind of key it is only suspect.
-type claimedKey struct {
-	hash    string
-	decides bool
-	expires int64
-}
-
 func (s *Service) newItem(in *connections.Inbound, r *verification.Request, result verification.Result,
 	now time.Time) *item {
 	c := &in.Connection
 	told := in.Verifier.Describe(r)
 	it := &item{in: in}
-	it.payload = newPayload(in.Verifier, r)
+	it.payload = newPayload(in, r)
 	it.event = events.NewEvent{Event: events.Event{
 		Environment: c.Environment, ConnectionUUID: c.UUID, ConnectionID: c.ConnectionID, Provider: c.Provider,
 		ProviderConfigKey: c.ProviderConfigKey, Type: told.Type, Types: told.Types, Control: told.Control,
@@ -417,47 +409,19 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 		it.singleUse = &claimedKey{hash: string(events.HashSingleUse(result.SingleUse)), decides: true,
 			expires: clock.Millis(result.SingleUseUntil.Add(time.Second))}
 	}
-	window, suspectWindow := c.Webhook.BodyWindows(in.Verifier, s.opts.DedupeWindow)
-	if told.ID != "" {
-		window = suspectWindow
-		it.event.IdempotencyKey, it.event.IdempotencySource = told.ID, told.IDSource
-		hash := events.HashID(told.ID)
-		if told.IDSigned {
-			hash = events.HashSignedID(told.ID)
-		}
-		it.keys = append(it.keys, claimedKey{hash: string(hash), decides: true, expires: events.KeyForever})
-		if told.IDSigned {
-			return it
-		}
-	}
-	h := sha256.New()
-	if told.ID == "" && told.TypeSigned {
-		h.Write([]byte(told.Type))
-		h.Write([]byte{0})
-	}
-	// If the type is not signed, only the body identifies an earlier event: a header that anyone can change must not
-	// create a new event.
-	h.Write(r.Body)
-	sum := hex.EncodeToString(h.Sum(nil))
-	if told.ID == "" {
-		it.bodyKey = sum
-		it.event.IdempotencySource = events.SourceBodyHash
-	}
-	if window > 0 {
-		it.keys = append(it.keys, claimedKey{hash: string(events.HashBody(sum)), decides: told.ID == "",
-			expires: clock.Millis(now.Add(window))})
-	}
+	it.nameKeys(in, &told, r.Body, now, s.opts.DedupeWindow)
 	return it
 }
 
 // newPayload returns what is stored of a webhook.
-func newPayload(v *verification.Verifier, r *verification.Request) events.Payload {
+func newPayload(in *connections.Inbound, r *verification.Request) events.Payload {
+	v := in.Verifier
 	p := events.Payload{Body: v.RedactBody(r), Encoding: encodingOf(r.Header.Get("Content-Type"), r.Body)}
 	signatures := v.SignatureHeaders()
 	if !bytes.Equal(p.Body, r.Body) {
 		signatures = nil // they are those of another body, with which no receiver could verify them
 	}
-	p.Headers, p.Signatures = storedHeaders(r.Header, v.RedactHeaders(), signatures)
+	p.Headers, p.Signatures = storedHeaders(r.Header, rulesFor(in, signatures, p.Encoding))
 	return p
 }
 

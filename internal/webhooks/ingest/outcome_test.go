@@ -58,7 +58,7 @@ func TestOutcomeOfEachError(t *testing.T) {
 		{"refused", Receipt{}, apperr.HTTP(http.StatusMethodNotAllowed, "")},
 		{"too_large", Receipt{}, tooLarge()},
 		{"rate_limited", Receipt{}, apperr.New(apperr.CodeRateLimited, "")},
-		{"refusal_limited", Receipt{}, tooManyRefusals(ratelimit.Decision{})},
+		{"refusal_limited", Receipt{}, (&Service{}).tooManyRefusals(ratelimit.Decision{})},
 		{"keys_unavailable", Receipt{}, noKeys},
 		{"overloaded", Receipt{}, errOverloaded},
 		{"overloaded", Receipt{}, errFiltersBusy},

@@ -199,7 +199,16 @@ func isRefusal(err error) bool {
 // errRefusals is the cause of the error of a sender over its limit, by which the metric knows it.
 var errRefusals = errors.New("too many of the sender's requests were refused")
 
-func tooManyRefusals(d ratelimit.Decision) error {
-	return apperr.Wrap(apperr.CodeRateLimited, "Too many rejected webhooks from this address", errRefusals).
-		RetryIn(d.RetryAfter)
+// MessageRefusals is the message to a sender over its limit. MessageShared follows it if all senders have one address.
+const (
+	MessageRefusals = "Too many rejected webhooks from this address"
+	MessageShared   = ", which all senders have: they come through a proxy that trusted-proxies does not list"
+)
+
+func (s *Service) tooManyRefusals(d ratelimit.Decision) error {
+	message := MessageRefusals
+	if s.opts.SharedAddress {
+		message += MessageShared
+	}
+	return apperr.Wrap(apperr.CodeRateLimited, message, errRefusals).RetryIn(d.RetryAfter)
 }

@@ -97,6 +97,25 @@ func always(segment string) func(int) string { return func(int) string { return 
 
 func various(form string) func(int) string { return func(i int) string { return fmt.Sprintf(form, i) } }
 
+// Behind a proxy that the server does not trust, all senders count as one. The refusal says so, and what to set.
+func TestRefusalsOfOneAddressForAll(t *testing.T) {
+	t.Parallel()
+	for shared, want := range map[bool]string{
+		false: "Too many rejected webhooks from this address",
+		true: "Too many rejected webhooks from this address, which all senders have: they come through a proxy that " +
+			"trusted-proxies does not list",
+	} {
+		g := newGuessed()
+		g.opts.SharedAddress = shared
+		require.Less(t, g.fails(t, 2*refusalBurst, "127.0.0.1", always("known"), wrongSignature()), 2*refusalBurst)
+		_, err := g.Receive(t.Context(), Request{Segment: "known", Source: netip.MustParseAddr("127.0.0.1"),
+			HTTP: httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)})
+		var e *apperr.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, want, e.Message)
+	}
+}
+
 func wrongSignature() error { return apperr.New(apperr.CodeSignatureInvalid, "m") }
 
 // A sender that keeps sending invalid requests has to wait, and nothing is done for its requests meanwhile: also one

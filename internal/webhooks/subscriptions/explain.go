@@ -53,7 +53,7 @@ func (sub *Subscription) explain(rules eventtypes.Rules, providerConfigKey, conn
 	fits func(Pattern) bool) Explanation {
 	var e Explanation
 	for _, text := range sub.EventTypes {
-		if slices.ContainsFunc([]string{text, rules.Normal(text)}, func(form string) bool {
+		if slices.ContainsFunc([]string{text, rules.Pattern(text)}, func(form string) bool {
 			p, violation := parsePattern(form)
 			return violation == nil && fits(p)
 		}) {

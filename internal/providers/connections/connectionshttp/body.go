@@ -58,9 +58,9 @@ type WebhookChange struct {
 	RedeliverOnDuplicate patch.Optional[bool] `json:"redeliver_on_duplicate,omitempty"`
 	// The maximum size of a body, in bytes: 1 to 26214400. Default 10485760. Larger webhooks are rejected with 413.
 	MaxBodyBytes patch.Optional[int64] `json:"max_body_bytes,omitempty" minimum:"1" maximum:"26214400"`
-	// How to handle a webhook whose body was received before under another id, if the provider does not sign the id.
-	// `accept` (default) marks the event as suspect and forwards it. `refuse` marks the event as suspect and does not
-	// forward it.
+	// How to handle a webhook whose body was received before under another id, if the provider does not sign the id; one
+	// without the id counts as one with another. `accept` (default) marks the event as suspect and forwards it. `refuse`
+	// marks the event as suspect and does not forward it.
 	SameBodyNewID patch.Optional[connections.SameBody] `json:"same_body_new_id,omitempty"`
 	// `none` accepts webhooks without verification. A provider whose webhooks cannot be verified requires it; other
 	// providers reject it. Such a connection has no alias. The default `null` verifies webhooks as the provider's

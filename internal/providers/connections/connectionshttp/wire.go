@@ -97,8 +97,9 @@ type duplicates struct {
 	SingleUse []string `json:"single_use"`
 	// How long, in seconds, a webhook without an id is a duplicate of an earlier one with the same body; 0 if it never is.
 	SameBodySeconds int64 `json:"same_body_seconds"`
-	// How long, in seconds, a webhook whose id is not signed is suspect if its body was received before under another id;
-	// 0 if it never is. `same_body_new_id` says what happens to it.
+	// How long, in seconds, a webhook whose id is not signed is suspect if its body was received before under another id
+	// or without one; 0 if it never is. So is a webhook without an id if the provider's definition names one that is not
+	// signed, because a replay could leave it out. `same_body_new_id` says what happens to it.
 	SuspectSeconds int64 `json:"suspect_seconds"`
 }
 

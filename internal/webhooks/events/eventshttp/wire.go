@@ -44,7 +44,8 @@ type Summary struct {
 	IdempotencySource string `json:"idempotency_source" example:"header:x-github-delivery"`
 	// The event that this event duplicates; `null` if it is not a duplicate. A duplicate has no payload and no deliveries.
 	DuplicateOf *string `json:"duplicate_of" format:"uuid"`
-	// `same_body_new_id`: the same body was received before under another, unsigned id. Otherwise `null`.
+	// `same_body_new_id`: the same body was received before under another, unsigned id, or one of the two came without the
+	// id. Otherwise `null`.
 	Suspect suspicion `json:"suspect"`
 	// Whether the event is a ping or confirmation of the provider. Such events are stored and never forwarded.
 	Control bool `json:"control"`

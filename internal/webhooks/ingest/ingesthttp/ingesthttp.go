@@ -142,7 +142,7 @@ func addErrors(responses map[string]httpapi.Response, codes ...apperr.Code) {
 		responses[strconv.Itoa(c.Info().Status)] = httpapi.ErrorResponse("`"+string(c)+"`").
 			Saying(apperr.CodePayloadTooLarge, "The body is larger than the connection accepts").
 			Saying(apperr.CodeRateLimited, "The connection accepts no more webhooks now",
-				"Too many rejected webhooks from this address")
+				ingest.MessageRefusals, ingest.MessageRefusals+ingest.MessageShared)
 	}
 	responses["2XX"] = httpapi.Response{
 		Description: "The response if the provider expects another status code than 200.", Content: expectedContent()}
@@ -174,8 +174,8 @@ func deliveryRoute(api *httpapi.API) httpapi.Route {
 	}
 	addErrors(r.Responses, apperr.CodePayloadTooLarge, apperr.CodeNotFound, apperr.CodeRateLimited, apperr.CodeInternal,
 		apperr.CodeUnavailable)
-	r.Responses["400"] = httpapi.ErrorResponse("`http_error`: the body ended early").
-		Saying(apperr.CodeHTTP, "The request body ended early")
+	r.Responses["400"] = httpapi.ErrorResponse("`http_error`: the body ended early, or its chunks are malformed").
+		Saying(apperr.CodeHTTP, "The request body ended early", "The request is malformed: a chunk of the body is malformed")
 	r.Responses["401"] = httpapi.ErrorResponse("`signature_missing`, `signature_invalid`.").
 		Saying(apperr.CodeSignatureInvalid, "The webhook could not be verified", "The handshake is rejected",
 			"The webhook comes from an address from which the connection accepts no webhooks")
