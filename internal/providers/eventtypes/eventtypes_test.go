@@ -57,7 +57,7 @@ func TestFormsOfARenamedType(t *testing.T) {
 	t.Parallel()
 	known := providers{{Slug: "a", Rules: eventtypes.NewRules("", map[string]string{"all": "*", "a b": "c.*"})}}
 	require.Equal(t, []eventtypes.Form{{Text: "all"}}, eventtypes.Forms(known, "all"))
-	require.Equal(t, []eventtypes.Form{{Text: "a b"}, {Key: "a", Text: "c.*"}}, eventtypes.Forms(known, "a b"))
+	require.Equal(t, []eventtypes.Form{{Text: "a b"}, {Provider: "a", Text: "c.*"}}, eventtypes.Forms(known, "a b"))
 }
 
 // For any text and separators: a normal type stays as it is, no separator and no dot at an end is left, and a text
