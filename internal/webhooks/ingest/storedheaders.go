@@ -20,7 +20,7 @@ type headerRules struct {
 	reads func(name string) bool
 	// foreign are the beginnings of the names of headers that only mislead receivers; they are not stored.
 	foreign []string
-	// readable is set for a body that no coding hides, whatever Content-Encoding says.
+	// readable is set for a body that no coding hides, also if Content-Encoding names one.
 	readable bool
 }
 

@@ -65,7 +65,7 @@ func headersOf(names ...string) http.Header {
 	return h
 }
 
-// The headers that providers send reach receivers, whatever their names resemble: those that the definition reads are
+// The headers that providers send reach receivers, also if their names look like credentials: those that the definition reads are
 // neither credentials nor foreign to it.
 func TestHeadersThatProvidersSend(t *testing.T) {
 	t.Parallel()
@@ -104,7 +104,7 @@ func TestHeadersThatProvidersSend(t *testing.T) {
 	}
 }
 
-// Credentials are not shown and reach no receiver, whatever they are called, unless the definition reads the header.
+// Credentials are not shown and reach no receiver under any usual name, unless the definition reads the header.
 func TestCredentialsAreRedacted(t *testing.T) {
 	t.Parallel()
 	names := []string{"Authorization", "Authentication", "X-Authorization", "X-Forwarded-Authorization", "Apikey", "Api-Key",
