@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/x509"
 	"database/sql"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
@@ -134,6 +137,21 @@ func (in installation) queue(t *testing.T) {
 	}))
 }
 
+// configure stores an OAuth client with a secret and a private key.
+func (in installation) configure(t *testing.T) {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(nil)
+	require.NoError(t, err)
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	secret, key := filepath.Join(dir, "client.secret"), filepath.Join(dir, "client.pem")
+	require.NoError(t, os.WriteFile(secret, []byte("a client's secret"), 0o600))
+	require.NoError(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600))
+	in.do(t, "provider-configs", "create", "--provider", "github", "--environment", "production", "--client-id", "x",
+		"--client-secret-file", secret, "--private-key-file", key)
+}
+
 const githubSecret = "a secret shared with the provider"
 
 // deliver does what GitHub does: it signs a body and posts it.
@@ -251,6 +269,10 @@ func TestRotateNextToServer(t *testing.T) {
 			`"client_id":"a","client_secret":"b"}`)
 		s.keep(t, key)
 		in.queue(t)
+		s.make(t, "/connections", key, map[string]any{"provider": "http", "connection_id": "api",
+			"connection_config": map[string]any{"base_url": "https://api.example.test"},
+			"credentials":       map[string]any{"token": "a token"}})
+		in.configure(t)
 		subscribe()
 		s.deliver(t, "before")
 		receivers[0].verified(t, secrets[0])

@@ -22,7 +22,8 @@ func TestProviderConfigs(t *testing.T) {
 		require.Contains(t, out, "European unit")
 		c := decode[operator.ProviderConfig](t, in.do(t, at("show", "github-eu", "--json")...))
 		require.Equal(t, "github", c.Provider)
-		require.Nil(t, c.OAuth)
+		require.NotNil(t, c.OAuth)
+		require.Contains(t, c.OAuth.RedirectURI, "/oauth/callback/github-eu")
 		in.do(t, at("create", "--provider", "slack")...)
 		require.Contains(t, in.do(t, at("list", "--provider", "github")...), "github-eu")
 		require.Len(t, decode[[]operator.ProviderConfig](t, in.do(t, at("list", "--json")...)), 2)
@@ -37,7 +38,7 @@ func TestProviderConfigs(t *testing.T) {
 		}{
 			{[]string{"create", "--provider", "slack"}, exitFailed, "already has a provider configuration with this key"},
 			{[]string{"create", "--provider", "githb"}, exitUsage, "Did you mean github?"},
-			{[]string{"create", "--provider", "github", "--client-id", "x"}, exitUsage, "no mode of OAuth"},
+			{[]string{"create", "--provider", "generic-hmac", "--client-id", "x"}, exitUsage, "no mode of OAuth"},
 			{[]string{"update", "github-eu"}, exitUsage, "nothing to change"},
 			{[]string{"update", "github-eu", "--client-id", "x", "--clear", "oauth"}, exitUsage, "set and cleared"},
 			{[]string{"create", "--provider", "github", "--client-secret-file", "-", "--private-key-file", "-"}, exitUsage,

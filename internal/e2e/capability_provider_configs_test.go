@@ -24,6 +24,8 @@ func (capabilities) ProviderConfigs() capability {
 			own := providerConfigFixtures{key: configKey(f)}
 			w.call(w.user(f.environment), http.MethodPost, "/provider-configs", object{"provider": "github",
 				"provider_config_key": own.key, "display_name": "GitHub of " + f.name}).want(w, http.StatusCreated)
+			w.call(w.user(f.environment), http.MethodPost, "/provider-configs", object{"provider": "github",
+				"provider_config_key": own.key + "-second"}).want(w, http.StatusCreated)
 			f.put(own)
 		},
 		samples: func(_ *world, f fixtures) []sample {
@@ -86,7 +88,7 @@ func TestTypesOfAConfig(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		w.configure("shopify", "shopify-eu")
-		w.connect(w.dev(), object{"provider": "shopify-eu", "connection_id": "acme", "webhook_secret": "hush"})
+		w.connect(w.dev(), object{"provider": "shopify-eu", "connection_id": "acme", "webhook_secret": "hush, it is a secret"})
 		one, all := newReceiver(w.t, status(http.StatusOK)), newReceiver(w.t, status(http.StatusOK))
 		sub := w.subscribe(one.url, object{"provider_config_key": "shopify-eu", "event_types": []string{"orders/create"}})
 		w.subscribe(all.url, object{"event_types": []string{"orders/*"}})

@@ -188,9 +188,10 @@ func (w *world) concurrentUpdates() map[string]func(n int) object {
 		"update-role-binding": func(n int) object {
 			return object{"expires_at": w.clk.Now().Add(time.Duration(n+1) * time.Hour)}
 		},
-		"update-member":       func(n int) object { return object{"disabled": n%2 == 0} },
-		"update-sso-provider": name,
-		"update-connection":   func(n int) object { return object{"metadata": object{fmt.Sprint("n", n): n}} },
+		"update-member":          func(n int) object { return object{"disabled": n%2 == 0} },
+		"update-sso-provider":    name,
+		"update-provider-config": func(n int) object { return object{"display_name": fmt.Sprintf("Number %d", n)} },
+		"update-connection":      func(n int) object { return object{"metadata": object{fmt.Sprint("n", n): n}} },
 		"update-webhook-subscription": func(n int) object {
 			return object{"metadata": object{fmt.Sprint("n", n): n}, "enabled": n%2 == 0,
 				"signing_secret": fmt.Sprintf("a shared secret %02d", n)}

@@ -116,11 +116,13 @@ func TestOwnEventsOfConnections(t *testing.T) {
 		w.call(w.dev(), http.MethodDelete, item, nil).want(w, http.StatusNoContent)
 		about := func(status string) []object {
 			return []object{{"connection_uuid": conn.UUID, "connection_id": "acme", "provider": "github",
-				"provider_config_key": "github", "status": status}}
+				"provider_config_key": "github", "status": status, "status_reason": nil, "auth_mode": "none", "health": nil}}
 		}
+		disabled := about("disabled")
+		disabled[0]["status_reason"] = "Disabled by request"
 		require.Equal(w.t, map[string][]object{
 			"sallyport.connection.created": about("active"), "sallyport.connection.updated": about("active"),
-			"sallyport.connection.disabled": about("disabled"), "sallyport.connection.enabled": about("active"),
+			"sallyport.connection.disabled": disabled, "sallyport.connection.enabled": about("active"),
 			"sallyport.connection.deleted": about("active"),
 		}, w.ownEvents(sink, 5))
 		require.Len(w.t, w.events(""), 5)
