@@ -71,6 +71,7 @@ func TestSubscriptionsOverTheAPI(t *testing.T) {
 			out = r.run("", append([]string{"subscriptions"}, args...)...)
 			require.Equal(t, exitOK, out.code, out.stderr)
 			require.Contains(t, out.stderr, "warning: event_types[1]: GitHub is not known to send an event of such a type", args)
+			require.Contains(t, out.stderr, ". Did you mean issues.*?\n", args)
 			require.NotContains(t, out.out, "warning: ")
 		}
 		require.NotContains(t, r.run("", "subscriptions", "update", id, "--event-types", "issues.*,push").stderr, "warning")
