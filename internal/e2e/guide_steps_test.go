@@ -104,7 +104,7 @@ func fences(t *testing.T, md goldmark.Markdown, source []byte) []fence {
 // those that are only shown. The pages render to what the tests of the guides paste.
 func TestGuidesAsRendered(t *testing.T) {
 	t.Parallel()
-	shown := []string{"ini", "sql", "js", "yaml", ""}
+	shown := []string{"ini", "console", "sql", "js", "yaml", ""}
 	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "guides", "*.md"))
 	require.NoError(t, err)
 	require.NotEmpty(t, pages)
