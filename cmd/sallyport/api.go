@@ -62,6 +62,11 @@ func (e *env) credentials(flags apiFlags) (server string, key secretbox.Secret, 
 	if server = flags.Server; server == "" {
 		server = e.variable(serverVariable)
 	}
+	if server != "" {
+		if _, err := apiclient.SameServer(server, server); err != nil {
+			return "", "", err
+		}
+	}
 	switch {
 	case flags.APIKeyFile != "":
 		key, err = readKey(flags.APIKeyFile)
@@ -76,10 +81,18 @@ func (e *env) credentials(flags apiFlags) (server string, key secretbox.Secret, 
 		if err != nil {
 			return "", "", err
 		}
-		if !ok || server != "" && strings.TrimRight(server, "/") != dev.Server {
+		if !ok {
 			return "", "", errNoKey
 		}
-		return dev.Server, dev.APIKey, nil
+		if server == "" {
+			return dev.Server, dev.APIKey, nil
+		}
+		same, err := apiclient.SameServer(server, dev.Server)
+		if err == nil && !same {
+			err = fmt.Errorf("the credentials in %s are for %s, not for %s: name that server, or the key of this one with "+
+				"--api-key-file or the variable %s", e.cfg.Data, dev.Server, strings.TrimRight(server, "/"), keyVariable)
+		}
+		return dev.Server, dev.APIKey, err
 	}
 	if server == "" {
 		server = e.cfg.PublicURL
