@@ -8,11 +8,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"sallyport/internal/operator"
 	"sallyport/internal/platform/apiclient"
+	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -184,12 +186,21 @@ func apiHint(err error) string {
 		return "Name the server with --server or the variable " + serverVariable + "."
 	case errors.Is(err, apiclient.ErrPlainHTTP):
 		return "Use the server's https:// URL, or allow http:// with --egress-allow-http."
+	case errors.As(err, &refused) && needsSchemeNone(refused):
+		return "Accept unverified webhooks with --scheme none."
 	case errors.As(err, &refused) && refused.Status == http.StatusUnauthorized:
 		return "Check the API key in " + keyVariable +
 			" or --api-key-file. `sallyport keys list`, run on the server's machine, shows which keys are valid."
 	default:
 		return ""
 	}
+}
+
+// needsSchemeNone reports whether a connection was refused because it has to accept webhooks that nothing proves.
+func needsSchemeNone(err *apiclient.Error) bool {
+	return slices.ContainsFunc(err.Details, func(d apperr.Detail) bool {
+		return d.Location == "body.webhook.scheme" && strings.HasPrefix(d.Message, `must be "none"`)
+	})
 }
 
 // isRejected reports whether err is the server's response about the request, and not about the caller or the server.
