@@ -8,11 +8,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"sallyport/internal/operator"
 	"sallyport/internal/platform/apiclient"
+	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -62,6 +64,11 @@ func (e *env) credentials(flags apiFlags) (server string, key secretbox.Secret, 
 	if server = flags.Server; server == "" {
 		server = e.variable(serverVariable)
 	}
+	if server != "" {
+		if _, err := apiclient.SameServer(server, server); err != nil {
+			return "", "", err
+		}
+	}
 	switch {
 	case flags.APIKeyFile != "":
 		key, err = readKey(flags.APIKeyFile)
@@ -76,10 +83,18 @@ func (e *env) credentials(flags apiFlags) (server string, key secretbox.Secret, 
 		if err != nil {
 			return "", "", err
 		}
-		if !ok || server != "" && strings.TrimRight(server, "/") != dev.Server {
+		if !ok {
 			return "", "", errNoKey
 		}
-		return dev.Server, dev.APIKey, nil
+		if server == "" {
+			return dev.Server, dev.APIKey, nil
+		}
+		same, err := apiclient.SameServer(server, dev.Server)
+		if err == nil && !same {
+			err = fmt.Errorf("the credentials in %s are for %s, not for %s: name that server, or the key of this one with "+
+				"--api-key-file or the variable %s", e.cfg.Data, dev.Server, strings.TrimRight(server, "/"), keyVariable)
+		}
+		return dev.Server, dev.APIKey, err
 	}
 	if server == "" {
 		server = e.cfg.PublicURL
@@ -171,12 +186,21 @@ func apiHint(err error) string {
 		return "Name the server with --server or the variable " + serverVariable + "."
 	case errors.Is(err, apiclient.ErrPlainHTTP):
 		return "Use the server's https:// URL, or allow http:// with --egress-allow-http."
+	case errors.As(err, &refused) && needsSchemeNone(refused):
+		return "Accept unverified webhooks with --scheme none."
 	case errors.As(err, &refused) && refused.Status == http.StatusUnauthorized:
 		return "Check the API key in " + keyVariable +
 			" or --api-key-file. `sallyport keys list`, run on the server's machine, shows which keys are valid."
 	default:
 		return ""
 	}
+}
+
+// needsSchemeNone reports whether a connection was refused because it has to accept webhooks that nothing proves.
+func needsSchemeNone(err *apiclient.Error) bool {
+	return slices.ContainsFunc(err.Details, func(d apperr.Detail) bool {
+		return d.Location == "body.webhook.scheme" && strings.HasPrefix(d.Message, `must be "none"`)
+	})
 }
 
 // isRejected reports whether err is the server's response about the request, and not about the caller or the server.

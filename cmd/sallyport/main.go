@@ -103,7 +103,7 @@ func main() {
 // run runs one command line and returns the exit code.
 func run(ctx context.Context, p process) int {
 	// Most programs have this flag; a flag of kong would become one of every command.
-	if slices.Equal(p.args, []string{"--version"}) {
+	if slices.Equal(p.args, []string{"--version"}) || slices.Equal(p.args, []string{"-v"}) {
 		p.args = []string{"version"}
 	}
 	if len(p.args) > 0 && p.args[0] == "help" && !slices.Contains(p.args, "--help") {
@@ -138,7 +138,8 @@ func run(ctx context.Context, p process) int {
 
 // reportMisuse reports an error of the command line and prints the usage.
 func (p process) reportMisuse(parser *kong.Kong, err error) int {
-	p.say("%s", err)
+	// Flags with a choice accept an empty value as none. It is no choice that a person makes.
+	p.say("%s", strings.Replace(err.Error(), `must be one of "",`, "must be one of ", 1))
 	var parse *kong.ParseError
 	if errors.As(err, &parse) && parse.Context.Selected() != nil {
 		parser.Stdout = p.stderr
@@ -204,6 +205,9 @@ func (p process) fail(err error) int {
 	case errors.As(err, &refused):
 		p.say("%s", terminal.Inline(err.Error()))
 		if refused.Code == apperr.CodeValidation {
+			if hint := apiHint(err); hint != "" {
+				p.note("%s", hint)
+			}
 			return exitUsage
 		}
 	case errors.As(err, &known) && known.Cause == nil:

@@ -135,7 +135,7 @@ func TestConfiguration(t *testing.T) {
 		require.Contains(t, r.stderr, "database-url (SALLYPORT_DATABASE_URL): ", args)
 		require.NotContains(t, r.out+r.stderr, "hunter2", args)
 	}
-	for _, args := range [][]string{{"version"}, {"--version"}, {"openapi"}, {"config", "reference"},
+	for _, args := range [][]string{{"version"}, {"--version"}, {"-v"}, {"openapi"}, {"config", "reference"},
 		{"providers", "reference"}} {
 		r := try(faulty, args...)
 		require.Equal(t, exitOK, r.code, args)

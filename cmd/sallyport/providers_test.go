@@ -65,6 +65,7 @@ func TestProvidersListAndShow(t *testing.T) {
 	for _, line := range []string{
 		"GitHub (github)", "Scheme          hmac sha256", "Proof in        header:x-hub-signature-256",
 		"Signed          {body}", "Age limit       none", "Id              header:x-github-delivery (not signed)",
+		"Removed         from the body: nothing",
 		"Grade           vector", "Set-up",
 	} {
 		require.Contains(t, r.out, line+"\n")

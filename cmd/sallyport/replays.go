@@ -83,7 +83,7 @@ func (r *replayRow) print(e *env) error {
 		{"Replay", r.ID}, {"Status", r.Status}, {"Progress", r.percent()},
 		{"To", value(r.ToSubscriptionID)}, {"Rate", "up to " + strconv.FormatInt(r.RatePerSecond, 10) + " a second"},
 		{"Events", strconv.FormatInt(r.Counts.Matched, 10)}, {"Started", strconv.FormatInt(r.Counts.Replayed, 10)},
-		{"Succeeded", strconv.FormatInt(r.Counts.Succeeded, 10)}, {"Failed", strconv.FormatInt(r.Counts.Failed, 10)},
+		{"Succeeded", strconv.FormatInt(r.Counts.Succeeded, 10)}, {"Failed at first", strconv.FormatInt(r.Counts.Failed, 10)},
 		{"In progress", strconv.FormatInt(r.Counts.InProgress, 10)}, {"Ended otherwise", strconv.FormatInt(r.Counts.Other,
 			10)},
 		{"Skipped", r.Counts.skipped()}, {"Created by", r.CreatedBy.Name}, {"Created", clock.Wire(r.CreatedAt)},
@@ -121,7 +121,7 @@ func (c *replaysList) Run(ctx context.Context, e *env) error {
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
 		t := e.table(terminal.Column{Title: "REPLAY", Fixed: true}, terminal.Column{Title: "CREATED (UTC)", Fixed: true},
 			terminal.Column{Title: "STATUS", Tone: replayTone}, terminal.Column{Title: "DONE"},
-			terminal.Column{Title: "STARTED"}, terminal.Column{Title: "SUCCEEDED"}, terminal.Column{Title: "FAILED"},
+			terminal.Column{Title: "STARTED"}, terminal.Column{Title: "SUCCEEDED"}, terminal.Column{Title: "FAILED AT FIRST"},
 			terminal.Column{Title: "CREATED BY"})
 		q := url.Values{"status": c.Status, "order": {c.Order}}
 		return e.list(ctx, api, apiclient.Request{Path: replaysPath, Query: q}, c.paging, c.JSON, "replays", t,

@@ -20,6 +20,8 @@ type subscriptionsCommand struct {
 	Show    subscriptionsShow    `cmd:"" help:"Show a subscription."`
 	Create  subscriptionsCreate  `cmd:"" help:"Forward events of these types to a URL. The signing secret is shown only once."`
 	Update  subscriptionsUpdate  `cmd:"" help:"Change a subscription."`
+	Enable  subscriptionsEnable  `cmd:"" help:"Enable subscriptions, which releases their held deliveries."`
+	Disable subscriptionsDisable `cmd:"" help:"Disable subscriptions: their deliveries are held until they are enabled."`
 	Delete  subscriptionsDelete  `cmd:"" help:"Delete subscriptions; their open deliveries are cancelled."`
 	Test    subscriptionsTest    `cmd:"" help:"Send one signed test request to a subscription's URL; exit with 1 if it is not accepted."`
 	Trigger subscriptionsTrigger `cmd:"" help:"Send a signed sample of a provider's webhook through a connection: verified, stored, matched and forwarded like a real one."`

@@ -71,9 +71,21 @@ func TestSubscriptionsOverTheAPI(t *testing.T) {
 			out = r.run("", append([]string{"subscriptions"}, args...)...)
 			require.Equal(t, exitOK, out.code, out.stderr)
 			require.Contains(t, out.stderr, "warning: event_types[1]: GitHub is not known to send an event of such a type", args)
+			require.Contains(t, out.stderr, ". Did you mean issues.*?\n", args)
 			require.NotContains(t, out.out, "warning: ")
 		}
 		require.NotContains(t, r.run("", "subscriptions", "update", id, "--event-types", "issues.*,push").stderr, "warning")
+		require.Equal(t, id+" is disabled\n", r.do("subscriptions", "disable", id))
+		require.Regexp(t, `(?m)^State +disabled`, r.do("subscriptions", "show", id))
+		out = r.run("", "subscriptions", "enable", "sub_none", id)
+		require.Equal(t, exitFailed, out.code)
+		require.Equal(t, id+" is enabled\n", out.out)
+		require.Regexp(t, `(?m)^State +enabled`, r.do("subscriptions", "show", id))
+		r.refuse(exitUsage, `--payload-mode must be one of "envelope","raw" but got "whole"`, "subscriptions", "update", id,
+			"--payload-mode", "whole")
+		r.refuse(exitUsage, "or an http:// URL where the server allows that", "subscriptions", "update", id, "--forward-url",
+			"ftp://example.com")
+		r.refuse(exitUsage, "with --scheme none", "connections", "create", "--provider", "none", "--connection-id", "open")
 		r.do("subscriptions", "update", id, "--filter", "event.body.issue == 1")
 		require.Contains(t, r.run(`{"n":1}`, "subscriptions", "test", id, "--event-type", "issues.opened", "--data-file", "-",
 			"--dry-run").out, "Would match  no: the filter cannot be evaluated: line 1, column 11: no such key: issue\n")

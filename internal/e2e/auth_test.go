@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"encoding/base64"
 	"net/http"
 	"slices"
 	"strings"
@@ -38,11 +39,16 @@ func TestCredentials(t *testing.T) {
 			"another scheme":            func(h http.Header) { h.Set("Authorization", "Basic dXNlcjpwYXNzd29yZA==") },
 			"a scheme alone":            func(h http.Header) { h.Set("Authorization", "Bearer") },
 		}
+		basic := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 		header := func(name, value string) credentials { return func(h http.Header) { h.Set(name, value) } }
 		elsewhere := map[string][]credentials{
 			"Send API keys in the API-Key header": {byToken(w.key, w.env), byToken(revoked.Key, w.env),
 				byToken("spk_nothing", ""), header("Authorization", w.key), header("Authorization", "ApiKey "+w.key),
-				header("X-API-Key", w.key), header("X-API-Key", canary)},
+				header("X-API-Key", w.key), header("X-API-Key", canary), header("Api-Token", w.key),
+				header("X-Auth-Token", revoked.Key), header("Authorization", "Basic "+basic(w.key+":")),
+				header("Authorization", "basic "+basic("api:"+w.key))},
+			"Send the API key alone in the API-Key header, without a word before it": {byKey("Bearer " + w.key),
+				byKey("ApiKey " + revoked.Key)},
 			"Send access tokens in the Authorization header, after the word Bearer": {byKey(token), byKey(token + "x"),
 				header("Authorization", token), header("Authorization", "Token "+token)},
 		}
@@ -70,7 +76,7 @@ func TestCredentials(t *testing.T) {
 				for hint, list := range elsewhere {
 					for _, c := range list {
 						text := w.callSample(c, s).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized).Error.Message
-						if s.op.Route == "" && strings.HasPrefix(hint, "Send API keys") {
+						if s.op.Route == "" && strings.Contains(hint, "API-Key header") {
 							needUser[text] = true
 						} else {
 							require.Equal(w.t, hint, text)
@@ -86,6 +92,11 @@ func TestCredentials(t *testing.T) {
 				}
 			}
 		})
+		for _, name := range []string{"api_key", "token", "apikey"} {
+			text := w.call(anonymous, http.MethodGet, "/connections?limit=1&"+name+"="+w.key, nil).refused(w,
+				http.StatusUnauthorized, apperr.CodeUnauthorized).Error.Message
+			require.Equal(w.t, "Send API keys in the API-Key header", text)
+		}
 		stray := func(h http.Header) { w.dev()(h); h.Set("X-API-Key", canary) }
 		w.call(stray, http.MethodGet, "/connections", nil).want(w, http.StatusOK) // X-API-Key never counts
 		require.Len(w.t, texts, 1, "one text for every reason")

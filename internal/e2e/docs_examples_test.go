@@ -57,6 +57,49 @@ func TestDocumentIsForReaders(t *testing.T) {
 	}
 }
 
+// The prefilled examples harm no one who sends them: a subscription from its example is disabled until its owner has read
+// it, and a connection from its example has a secret, so that a sample of its provider can be sent next. Each path has its
+// operations in the order of a reader, with deletion last.
+func TestPrefilledExamples(t *testing.T) {
+	t.Parallel()
+	root := published().root
+	example := func(path string) any {
+		v := at(root, "paths", path, "post", "requestBody", "content", "application/json", "example")
+		require.NotNil(t, v, path)
+		return v
+	}
+	document, err := reference.API().Document()
+	require.NoError(t, err)
+	methods := map[string][]string{}
+	path := ""
+	for line := range strings.Lines(string(document)) {
+		if name, found := strings.CutPrefix(line, `    "/`); found {
+			path, _, _ = strings.Cut(name, `"`)
+		} else if name, found := strings.CutPrefix(line, `      "`); found && path != "" {
+			name, _, _ = strings.Cut(name, `"`)
+			methods[path] = append(methods[path], name)
+		}
+	}
+	require.Equal(t, []string{"get", "patch", "post", "delete"}, methods["connections/{provider}/{connection_id}"])
+	for path, list := range methods {
+		if i := slices.Index(list, "delete"); i >= 0 {
+			require.Equal(t, len(list)-1, i, path)
+		}
+	}
+	each(t, func(w *world) {
+		var sub struct {
+			Enabled bool `json:"enabled"`
+		}
+		w.call(w.dev(), http.MethodPost, "/webhook-subscriptions", example("/webhook-subscriptions")).want(w,
+			http.StatusCreated).into(w, &sub)
+		require.False(w.t, sub.Enabled)
+		body := example("/connections")
+		w.call(w.dev(), http.MethodPost, "/connections", body).want(w, http.StatusCreated)
+		w.call(w.dev(), http.MethodPost, "/connections/"+text(at(body, "provider"))+"/"+text(at(body, "connection_id"))+
+			"/webhook-sample", example("/connections/{provider}/{connection_id}/webhook-sample")).want(w, http.StatusCreated)
+	})
+}
+
 // exampleCodes returns the code of each example of an error response, by the name of the example.
 func exampleCodes(response any) map[string]string {
 	codes := map[string]string{}

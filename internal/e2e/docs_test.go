@@ -106,6 +106,9 @@ func TestDocsAreCompressedAndCached(t *testing.T) {
 			require.Equal(w.t, cache, plain.header.Get("Cache-Control"), path)
 		}
 		w.file(http.MethodGet, "/docs/another.js").refused(w, http.StatusNotFound, apperr.CodeHTTP)
+		for _, path := range []string{"/", "/docs/"} {
+			require.Equal(w.t, "/docs", w.file(http.MethodGet, path).want(w, http.StatusFound).header.Get("Location"), path)
+		}
 	})
 }
 

@@ -100,11 +100,36 @@ func fences(t *testing.T, md goldmark.Markdown, source []byte) []fence {
 	return out
 }
 
+// A page that starts a receiver waits for it before it sends an event there: a first attempt that nothing accepts would
+// let the walk wait for a retry, and show another attempt than the page does.
+func TestGuidesAwaitTheirReceivers(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "guides", "*.md"))
+	require.NoError(t, err)
+	found := 0
+	for _, path := range append(pages, filepath.Join("..", "..", "README.md")) {
+		var all strings.Builder
+		for _, s := range steps(t, path, "") {
+			if s.language == "sh" && s.file == "" {
+				all.WriteString(s.text)
+			}
+		}
+		_, after, started := strings.Cut(all.String(), "python3 receiver.py > ")
+		sent := regexp.MustCompile(`subscriptions trigger|/webhook/`).FindStringIndex(after)
+		if !started || sent == nil {
+			continue
+		}
+		found++
+		require.Contains(t, after[:sent[0]], "\nuntil ", path)
+	}
+	require.GreaterOrEqual(t, found, 2)
+}
+
 // Every code block of a guide is run, is the output of one, or has its file named where the reader sees it, except for
 // those that are only shown. The pages render to what the tests of the guides paste.
 func TestGuidesAsRendered(t *testing.T) {
 	t.Parallel()
-	shown := []string{"ini", "sql", "js", "yaml", ""}
+	shown := []string{"ini", "console", "sql", "js", "yaml", ""}
 	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "guides", "*.md"))
 	require.NoError(t, err)
 	require.NotEmpty(t, pages)

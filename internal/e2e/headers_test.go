@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"encoding/json"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -173,19 +172,18 @@ func TestSecretsOfProvidersStayHere(t *testing.T) {
 		require.Equal(w.t, "front", got.Get("X-Door"))
 		require.NotContains(w.t, got, "X-Webhook-Token")
 
-		const secret = "8f742231b10e8888abcd99yyyzzz85a5"
-		c = w.connect(w.dev(), object{"provider": "slack", "connection_id": "chat", "webhook_secret": secret})
+		c = w.connect(w.dev(), object{"provider": "acme", "connection_id": "chat", "webhook_secret": acmeSecret})
 		send := func(body string) received {
-			before, at := sink.count(), strconv.FormatInt(w.clk.Now().Unix(), 10)
-			w.post(c.pathToken(), message{http.Header{"Content-Type": {"application/json"}, "X-Slack-Request-Timestamp": {at},
-				"X-Slack-Signature": {"v0=" + hexHMAC(secret, "v0:", at, ":", body)}}, []byte(body)}).want(w, http.StatusOK)
+			before := sink.count()
+			w.post(c.pathToken(), message{http.Header{"Content-Type": {"application/json"},
+				"X-Acme-Signature": {hexHMAC(acmeSecret, body)}}, []byte(body)}).want(w, http.StatusOK)
 			return sink.wait(w.t, before+1)[before]
 		}
-		whole := send(`{"type":"event_callback","event_id":"1","event":{"type":"a"}}`).header
-		require.Equal(w.t, "v0="+hexHMAC(secret, "v0:", whole.Get("X-Slack-Request-Timestamp"), ":",
-			`{"type":"event_callback","event_id":"1","event":{"type":"a"}}`), whole.Get("X-Slack-Signature"))
-		cut := send(`{"token":"s3cret","type":"event_callback","event_id":"2","event":{"type":"a"}}`)
+		whole := send(`{"type":"a","n":1}`).header
+		require.Equal(w.t, hexHMAC(acmeSecret, `{"type":"a","n":1}`), whole.Get("X-Acme-Signature"))
+		cut := send(`{"token":"s3cret","type":"a","n":2}`)
 		require.Contains(w.t, string(cut.body), `"token":"[redacted]"`)
-		require.NotContains(w.t, cut.header, "X-Slack-Signature")
-	})
+		require.NotContains(w.t, cut.header, "X-Acme-Signature")
+	}, definitionsFolder(strings.NewReplacer("default: v1", "default: v", `["{json:/type}"]`, `["{param:kind}.{json:/type}"]
+    redact: ["json:/token"]`).Replace(acmeDefinition)))
 }

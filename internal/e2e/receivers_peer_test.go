@@ -3,7 +3,11 @@ package e2e_test
 import (
 	"encoding/json"
 	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,7 +18,7 @@ import (
 // Receivers that were written for a provider work behind a subscription to raw webhooks, as they work behind the
 // provider itself. GitHub's own library verifies GitHub's signature and passes each event on under its type; with
 // another secret it refuses. The library of the CloudEvents project reads the event that was sent, in binary mode from
-// its headers.
+// its headers. Slack's requests, whose bodies have the token that the signature replaced, verify as Slack documents it.
 func TestRealReceivers(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)
@@ -81,5 +85,53 @@ func TestRealReceivers(t *testing.T) {
 				w.awaitEvent(e.EventUUID, "forwarded")
 			}
 		})
+		w.run("slack", func(w *world) {
+			const secret = "a secret shared with Slack"
+			c := w.connect(w.dev(), object{"provider": "slack", "connection_id": "chat", "webhook_secret": secret})
+			w.subscribe(at.URL+"/slack", object{"payload_mode": "raw", "connection_id": "chat",
+				"retry_schedule_seconds": []float64{}})
+			shapes := slackShapes()
+			for _, body := range shapes {
+				m := slackSends(w.clk.Now(), secret, body)
+				w.post(c.pathToken(), m).want(w, http.StatusOK)
+				var got struct {
+					Receiver, Event string
+					Verified        bool
+				}
+				peer.hear(&got)
+				require.Equal(w.t, "/slack", got.Receiver)
+				require.True(w.t, got.Verified, "the gateway sent %s", got.Event)
+				require.Equal(w.t, body, got.Event)
+			}
+			list := w.events("&connection_id=chat")
+			require.Len(w.t, list, len(shapes))
+			for _, e := range list {
+				w.awaitEvent(e.EventUUID, "forwarded")
+			}
+		})
 	})
+}
+
+// slackShapes are bodies as Slack sends them: an event, an interaction and a command. Each has a verification token.
+func slackShapes() []string {
+	return []string{
+		`{"token":"XXYYZZ","team_id":"T123ABC456","api_app_id":"A123ABC456","event":{"type":"app_mention",` +
+			`"user":"U123ABC456","text":"<@U0LAN0Z89> hello","ts":"1515449522.000016","channel":"C123ABC456",` +
+			`"event_ts":"1515449522000016"},"type":"event_callback","event_id":"Ev123ABC456","event_time":1515449522}`,
+		"payload=" + url.QueryEscape(`{"type":"block_actions","token":"XXYYZZ","trigger_id":"12466734323.1395872398",`+
+			`"team":{"id":"T123ABC456"},"actions":[{"action_id":"approve","type":"button"}]}`),
+		"token=XXYYZZ&team_id=T123ABC456&command=%2Fweather&text=94070&user_name=Steve&trigger_id=13345224609.738474920",
+	}
+}
+
+// slackSends makes a request as Slack does.
+func slackSends(at time.Time, secret, body string) message {
+	kind := "application/x-www-form-urlencoded"
+	if strings.HasPrefix(body, "{") {
+		kind = "application/json"
+	}
+	seconds := strconv.FormatInt(at.Unix(), 10)
+	return message{http.Header{"Content-Type": {kind}, "User-Agent": {"Slackbot 1.0 (+https://api.slack.com/robots)"},
+		"X-Slack-Request-Timestamp": {seconds},
+		"X-Slack-Signature":         {"v0=" + hexHMAC(secret, "v0:", seconds, ":", body)}}, []byte(body)}
 }

@@ -16,6 +16,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,17 +48,21 @@ func unit(t *testing.T) map[string]string {
 	return out
 }
 
-// The systemd unit runs the configuration of the guide: with the unit's command, working directory, umask and empty
-// environment the server starts, is ready, takes a large body, ends in order within the unit's time, and writes nothing
-// outside the unit's state directory. The lines in the guide are those of the unit.
+// The systemd unit runs the configuration of the guide after the commands of the guide, which run with the umask that the
+// guide sets: with the unit's command, user, working directory, umask and empty environment the server starts, is ready,
+// takes a large body, ends in order within the unit's time, and writes nothing outside the unit's state directory. The
+// lines in the guide are those of the unit. Only root can become the unit's user; the modes are checked in any case.
 func TestUnit(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)
 	u := unit(t)
 	guide := filepath.Join("..", "..", "docs", "guides", "first-production-start.md")
 	blocks := steps(t, guide, "")
-	configuration := ""
+	configuration, installation := "", ""
 	for _, s := range blocks {
+		if s.language == "console" {
+			installation = s.text
+		}
 		if s.file == "sallyport.yaml" {
 			configuration = s.text
 		}
@@ -68,18 +74,23 @@ func TestUnit(t *testing.T) {
 		}
 	}
 	require.NotEmpty(t, configuration)
+	require.NotEmpty(t, installation)
 	state := "/var/lib/" + u["StateDirectory"]
 	require.Equal(t, state, u["WorkingDirectory"], "the relative paths of the configuration begin in what can be written")
 
-	root := t.TempDir()
+	root, err := os.MkdirTemp("", "unit") //nolint:usetesting // others may enter no folder of t.TempDir
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(root)) })
+	require.NoError(t, os.Chmod(root, 0o755)) //nolint:gosec // as / is
 	inside := func(path string) string { return filepath.Join(root, path) }
-	for _, dir := range []string{state + "/keys", "/etc/sallyport", "/tmp"} {
-		require.NoError(t, os.MkdirAll(inside(dir), 0o700))
+	for _, dir := range []string{"/usr/local/bin", "/etc/systemd/system", "/var/lib", "/tmp"} {
+		require.NoError(t, os.MkdirAll(inside(dir), 0o755)) //nolint:gosec // as on any system
 	}
+	require.NoError(t, os.Chmod(inside("/tmp"), 0o1777)) //nolint:gosec // as on any system
 	free := []step{{text: configuration}}
 	translate(t, free)
+	client := install(t, root, installation, free[0].text, u["User"])
 	file := inside("/etc/sallyport/sallyport.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(free[0].text), 0o600))
 	parsed, err := config.Load([]string{"--config", file}, nil, os.ReadFile)
 	require.NoError(t, err)
 	stop, err := time.ParseDuration(u["TimeoutStopSec"] + "s")
@@ -89,23 +100,16 @@ func TestUnit(t *testing.T) {
 		require.True(t, filepath.IsLocal(path), "%s is outside what the unit can write", path)
 	}
 
-	start := func(ctx context.Context, args ...string) *exec.Cmd {
-		c := exec.CommandContext(ctx, testkit.Binary(t), args...)
-		c.Dir, c.Env = inside(state), []string{"PATH=/usr/bin", "USER=" + u["User"], "TMPDIR=" + inside("/tmp")}
-		return c
-	}
-	out, err := start(t.Context(), "keyset", "create", "--keyset-file", "keys/keyset.json").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	token := []byte(strings.Repeat("0123456789abcdef", 3) + "\n")
-	require.NoError(t, os.WriteFile(inside(state+"/keys/setup.token"), token, 0o600))
-	client := certificate(t, inside(state+"/keys"))
-
 	words := strings.Fields(u["ExecStart"])
 	require.Equal(t, []string{"/usr/local/bin/sallyport", "serve", "--config", "/etc/sallyport/sallyport.yaml"}, words)
 	words[3] = file
 	var log bytes.Buffer
-	server := start(context.WithoutCancel(t.Context()), words[1:]...)
+	server := exec.CommandContext(context.WithoutCancel(t.Context()), inside(words[0]), words[1:]...)
+	server.Dir, server.Env = inside(state), []string{"PATH=/usr/bin", "USER=" + u["User"], "TMPDIR=" + inside("/tmp")}
 	server.Stderr = &log
+	if os.Getuid() == 0 {
+		server.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: serviceID, Gid: serviceID}}
+	}
 	require.NoError(t, server.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Wait() }()
@@ -133,15 +137,71 @@ func TestUnit(t *testing.T) {
 
 	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		require.NoError(t, err)
-		inState := strings.HasPrefix(path, inside(state)+string(filepath.Separator))
-		require.True(t, inState || d.IsDir() || path == file, "%s is outside the state directory", path)
-		if inState && !d.IsDir() {
-			info, err := d.Info()
-			require.NoError(t, err)
-			require.Zero(t, info.Mode().Perm()&0o077, "%s is open to others", path)
+		info, err := d.Info()
+		require.NoError(t, err)
+		mode := info.Mode().Perm()
+		switch rest := strings.TrimPrefix(path, root); {
+		case strings.HasPrefix(rest, state):
+			require.Zero(t, mode&0o077, "%s is open to others", path)
+		case rest == "/etc/sallyport/sallyport.yaml":
+			require.Equal(t, fs.FileMode(0o640), mode, path)
+		case rest == words[0]:
+			require.Equal(t, fs.FileMode(0o755), mode, path)
+		case rest == "/etc/systemd/system/sallyport.service":
+			require.Equal(t, fs.FileMode(0o644), mode, path)
+		default:
+			require.True(t, d.IsDir(), "%s is outside the state directory", path)
+			require.Equal(t, fs.FileMode(0o005), mode&0o005, "%s is closed to the service", path)
 		}
 		return nil
 	}))
+}
+
+// serviceID is the number of the user and of the group that stand for those of the service.
+const serviceID = 64123
+
+// install runs the guide's commands for the service below root instead of /, in a folder with what the guide made
+// there before. Where the test is not root, owners stay as they are. It returns a client that trusts the certificate.
+func install(t *testing.T, root, commands, configuration, user string) *http.Client {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "keys"), 0o700))
+	client := certificate(t, filepath.Join(dir, "keys"))
+	service, err := os.ReadFile(filepath.Join("..", "..", "deploy", "systemd", "sallyport.service"))
+	require.NoError(t, err)
+	for name, text := range map[string]string{"sallyport.yaml": configuration, "sallyport.service": string(service),
+		"keys/setup.token": strings.Repeat("0123456789abcdef", 3) + "\n"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	script := "umask 077\n"
+	made := false
+	for line := range strings.Lines(commands) {
+		switch word, _, _ := strings.Cut(strings.TrimSpace(line), " "); word {
+		case "useradd":
+			require.True(t, strings.HasSuffix(strings.TrimSpace(line), " "+user), line)
+			made = true
+		case "systemctl":
+		case "install":
+			line = regexp.MustCompile(` (/(?:etc|usr/local|var/lib)/)`).ReplaceAllString(line, " "+root+"$1")
+			owner := ""
+			if os.Getuid() == 0 {
+				owner = "${1}" + strconv.Itoa(serviceID)
+			}
+			script += regexp.MustCompile(`( -[og] )`+user+`\b`).ReplaceAllString(line, owner)
+		default:
+			require.Fail(t, "the guide has a command that the test does not know", line)
+		}
+	}
+	require.True(t, made)
+	run := func(name string, args ...string) {
+		c := exec.CommandContext(t.Context(), name, args...)
+		c.Dir, c.Env = dir, []string{"PATH=" + filepath.Dir(testkit.Binary(t)) + ":/usr/bin:/bin"}
+		out, err := c.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	run(testkit.Binary(t), "keyset", "create", "--keyset-file", "keys/keyset.json")
+	run("sh", "-ec", script)
+	return client
 }
 
 // certificate makes a certificate for this machine in a folder, as the guide does, and returns a client that trusts it.

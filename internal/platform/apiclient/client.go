@@ -79,11 +79,9 @@ var (
 // New returns a Client. It reaches private addresses too, because the user of a command chooses the server. The errors
 // are ErrServer, ErrPlainHTTP and ErrKey.
 func New(o Options) (*Client, error) {
-	base, err := url.Parse(strings.TrimSuffix(strings.TrimRight(o.Server, "/"), Prefix))
-	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Hostname() == "" || base.User != nil ||
-		base.Path != "" ||
-		strings.ContainsAny(o.Server, "?#") || base.Port() == "0" {
-		return nil, ErrServer
+	base, err := parseServer(o.Server)
+	if err != nil {
+		return nil, err
 	}
 	if base.Scheme == "http" && !o.AllowHTTP && !Loopback(base.Hostname()) {
 		return nil, ErrPlainHTTP
@@ -107,6 +105,41 @@ func New(o Options) (*Client, error) {
 		return nil, fmt.Errorf("%w: %w", ErrServer, terr)
 	}
 	return c, nil
+}
+
+// parseServer reads the URL of a server: scheme, host and port, with or without the path of the API.
+func parseServer(text string) (*url.URL, error) {
+	base, err := url.Parse(strings.TrimSuffix(strings.TrimRight(text, "/"), Prefix))
+	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Hostname() == "" || base.User != nil ||
+		base.Path != "" || strings.ContainsAny(text, "?#") || base.Port() == "0" {
+		return nil, ErrServer
+	}
+	return base, nil
+}
+
+// SameServer reports whether two URLs name the same server. All names of this machine are the same host. The error is
+// ErrServer if one of them is no URL of a server.
+func SameServer(a, b string) (same bool, err error) {
+	var list [2]*url.URL
+	for i, text := range []string{a, b} {
+		if list[i], err = parseServer(text); err != nil {
+			return false, err
+		}
+	}
+	host := func(u *url.URL) string {
+		if Loopback(u.Hostname()) {
+			return "localhost"
+		}
+		return strings.ToLower(u.Hostname())
+	}
+	port := func(u *url.URL) string {
+		if u.Port() == "" {
+			return map[string]string{"http": "80", "https": "443"}[u.Scheme]
+		}
+		return u.Port()
+	}
+	x, y := list[0], list[1]
+	return x.Scheme == y.Scheme && host(x) == host(y) && port(x) == port(y), nil
 }
 
 // Loopback reports whether a URL's host is this machine: a loopback address or the name localhost.

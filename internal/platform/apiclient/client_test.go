@@ -253,3 +253,27 @@ func TestDownload(t *testing.T) {
 	_, err = c.Download(t.Context(), apiclient.Request{Method: http.MethodGet, Path: "/page"})
 	require.ErrorIs(t, err, apiclient.ErrForeign)
 }
+
+// All names of this machine, the path of the API and default ports make no difference to which server a URL names. The
+// scheme, the port and other hosts do.
+func TestSameServer(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		a, b string
+		same bool
+	}{
+		{"http://127.0.0.1:8080", "http://localhost:8080/api/v1/", true},
+		{"http://[::1]:8080/", "http://LOCALHOST:8080", true},
+		{"https://Gateway.example", "https://gateway.example:443/api/v1", true},
+		{"http://127.0.0.1:8080", "https://127.0.0.1:8080", false},
+		{"http://127.0.0.1:8080", "http://127.0.0.1:8081", false},
+		{"http://127.0.0.1:8080", "http://10.0.0.1:8080", false},
+		{"https://gateway.example", "https://localhost.gateway.example", false},
+	} {
+		same, err := apiclient.SameServer(tt.a, tt.b)
+		require.NoError(t, err)
+		require.Equal(t, tt.same, same, "%s %s", tt.a, tt.b)
+	}
+	_, err := apiclient.SameServer("http://127.0.0.1:8080", "localhost:8080")
+	require.ErrorIs(t, err, apiclient.ErrServer)
+}

@@ -24,8 +24,9 @@ func errUnauthorized() error {
 // credentials holds the headers and parameters of a request that identify its caller and environment.
 type credentials struct {
 	keys, tokens, environments, tickets []string
-	// strayKeys holds the values of X-API-Key, which other services take for API-Key. They are never used.
-	strayKeys []string
+	// header and query are those of the request, in which strayKey looks for a key that is in the wrong place.
+	header http.Header
+	query  string
 }
 
 // ticketParameter is the query parameter that carries a ticket.
@@ -33,7 +34,7 @@ const ticketParameter = "ticket"
 
 func readCredentials(r *http.Request, op Operation) credentials {
 	p := credentials{keys: r.Header.Values("API-Key"), tokens: r.Header.Values("Authorization"),
-		environments: r.Header.Values("Environment-Id"), strayKeys: r.Header.Values("X-API-Key")}
+		environments: r.Header.Values("Environment-Id"), header: r.Header, query: r.URL.RawQuery}
 	if op.Tickets != nil && r.URL.RawQuery != "" {
 		p.tickets = r.URL.Query()[ticketParameter]
 	}

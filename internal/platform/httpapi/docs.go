@@ -2,11 +2,15 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -46,6 +50,9 @@ func (a *API) mountDocs() {
 	files, err := viewer.Files()
 	if err != nil {
 		panic(err) // they are embedded
+	}
+	for _, pattern := range []string{"GET /{$}", "GET " + viewer.PagePath + "/{$}"} {
+		a.handle(pattern, http.RedirectHandler(viewer.PagePath, http.StatusFound))
 	}
 	for _, f := range files {
 		cache := revalidate
@@ -112,6 +119,9 @@ func (a *API) Document() ([]byte, error) {
 		return nil, err
 	}
 	raw, err := json.Marshal(a.huma.OpenAPI())
+	if err == nil {
+		raw, err = orderMethods(raw)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("write the OpenAPI document: %w", err)
 	}
@@ -121,6 +131,44 @@ func (a *API) Document() ([]byte, error) {
 	}
 	b.WriteByte('\n')
 	return b.Bytes(), nil
+}
+
+// orderMethods puts the operations of each path of a document into the order in which a reader needs them. The viewer
+// keeps it, and the order of a Go map would show how to delete something before how to get it.
+func orderMethods(document []byte) ([]byte, error) {
+	var root map[string]json.RawMessage
+	if err := json.Unmarshal(document, &root); err != nil {
+		return nil, err
+	}
+	var paths map[string]map[string]json.RawMessage
+	if err := json.Unmarshal(root["paths"], &paths); err != nil {
+		return nil, err
+	}
+	ordered := map[string]json.RawMessage{}
+	for path, item := range paths {
+		names := slices.SortedFunc(maps.Keys(item), func(a, b string) int {
+			return cmp.Or(cmp.Compare(methodRank(a), methodRank(b)), cmp.Compare(a, b))
+		})
+		var b bytes.Buffer
+		for i, name := range names {
+			b.WriteByte("{,"[min(i, 1)])
+			b.WriteString(strconv.Quote(name) + ":")
+			b.Write(item[name])
+		}
+		b.WriteByte('}')
+		ordered[path] = b.Bytes()
+	}
+	text, err := json.Marshal(ordered)
+	if err != nil {
+		return nil, err
+	}
+	root["paths"] = text
+	return json.Marshal(root)
+}
+
+// methodRank returns the place of a method in a path of the document; members that are no methods come first.
+func methodRank(name string) int {
+	return slices.Index([]string{"get", "head", "options", "put", "patch", "post", "delete"}, name)
 }
 
 // jsonFormat returns JSON without HTML escaping.

@@ -1,6 +1,9 @@
 package httpapi
 
 import (
+	"encoding/base64"
+	"net/url"
+	"slices"
 	"strings"
 
 	"sallyport/internal/platform/access"
@@ -11,6 +14,7 @@ import (
 const (
 	messageNeedsUser  = "This operation needs a user's access token; API keys cannot use it"
 	messageKeyHeader  = "Send API keys in the API-Key header"
+	messageKeyAlone   = "Send the API key alone in the API-Key header, without a word before it"
 	messageTokenPlace = "Send access tokens in the Authorization header, after the word Bearer"
 )
 
@@ -29,21 +33,54 @@ func (c credentials) misplaced(op Operation) string {
 		if op.Route == "" {
 			return messageNeedsUser
 		}
+		if _, value, found := strings.Cut(c.keys[0], " "); found && isKey(strings.TrimLeft(value, " ")) {
+			return messageKeyAlone
+		}
 	case len(c.tokens) == 1:
 		scheme, value, found := strings.Cut(c.tokens[0], " ")
 		if !found {
 			scheme, value = "", c.tokens[0]
 		}
-		if isKey(strings.TrimLeft(value, " ")) {
+		if isKey(strings.TrimLeft(value, " ")) || strings.EqualFold(scheme, "Basic") && isBasicKey(value) {
 			return key
 		}
 		if !strings.EqualFold(scheme, "Bearer") && isToken(value) {
 			return messageTokenPlace
 		}
-	case len(c.strayKeys) > 0:
+	case len(c.tickets) == 0 && c.strayKey():
 		return key
 	}
 	return ""
+}
+
+// strayKey reports whether there is a key in another header than API-Key, or in the query. X-API-Key counts with any
+// value, because other services take it for API-Key. Such keys are never used.
+func (c credentials) strayKey() bool {
+	if len(c.header.Values("X-API-Key")) > 0 {
+		return true
+	}
+	for _, values := range c.header {
+		if slices.ContainsFunc(values, isKey) {
+			return true
+		}
+	}
+	if !strings.Contains(c.query, access.APIKeyScheme) {
+		return false
+	}
+	query, _ := url.ParseQuery(c.query) // what cannot be read holds no key
+	for _, values := range query {
+		if slices.ContainsFunc(values, isKey) {
+			return true
+		}
+	}
+	return false
+}
+
+// isBasicKey reports whether the credentials of the scheme Basic (RFC 7617) are a key, as user or as password.
+func isBasicKey(text string) bool {
+	plain, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
+	user, password, _ := strings.Cut(string(plain), ":")
+	return err == nil && (isKey(user) || isKey(password))
 }
 
 // isKey reports whether a text has the beginning of API keys, which no token has.
@@ -60,5 +97,5 @@ func (op Operation) misplacedMessages() []string {
 	if op.Route == "" {
 		return []string{messageNeedsUser, messageTokenPlace}
 	}
-	return []string{messageKeyHeader, messageTokenPlace}
+	return []string{messageKeyHeader, messageKeyAlone, messageTokenPlace}
 }

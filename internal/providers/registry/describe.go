@@ -181,6 +181,14 @@ func sourcesText(list []SourceSummary, quote func(string) string) string {
 	return text
 }
 
+// RedactedText names the values that are removed from the body.
+func (w *WebhooksSummary) RedactedText(quote func(string) string) string {
+	if len(w.Redacted) == 0 {
+		return "nothing"
+	}
+	return quoteAll(w.Redacted, quote)
+}
+
 // HandshakeText lists the handshakes.
 func (w *WebhooksSummary) HandshakeText() string {
 	if len(w.Handshakes) == 0 {

@@ -20,6 +20,8 @@ The table uses the terms of [the format](../../internal/providers/verification/R
   Without an id each webhook is a new event, unless the provider's bodies are unique: then the same type and body within an hour is a
   duplicate. The connection's ` + "`dedupe_window_seconds`" + ` sets the time, for any provider. A value that is *used once* makes a webhook a
   duplicate of the one that used it first.
+- **Removed from the body** are secrets that prove a webhook, or would prove further ones. They are ` + "`[redacted]`" + ` in
+  what is stored and forwarded, also in ` + "`raw`" + `, so that no receiver can verify the provider's signature over such a body.
 - **Known types** are those that the provider documents, or that its packages name. It may send more. A family such as
   ` + "`slash_command.*`" + ` stands for all types that begin so.
 - **Handshakes** are the provider's checks of the URL: ` + "`echo`" + ` returns a value, ` + "`hmac`" + ` signs one, ` + "`secret`" + ` contains the
@@ -99,6 +101,9 @@ func section(b *bytes.Buffer, s *Summary) {
 	fmt.Fprintf(b, " The proof of the sender is in: %s.\n\n%s\n", w.Proof.PlacesText(code), w.Setup)
 	if rules := w.typeRulesText(code); rules != "" {
 		fmt.Fprintf(b, "\nIn the types of events %s. A pattern of a subscription can be written either way.\n", rules)
+	}
+	if len(w.Redacted) > 0 {
+		fmt.Fprintf(b, "\nRemoved from the body: %s.\n", w.RedactedText(code))
 	}
 	if len(w.KnownTypes) > 0 {
 		fmt.Fprintf(b, "\nKnown types: %s.\n", w.knownTypesText(code))

@@ -40,6 +40,7 @@ func TestSummary(t *testing.T) {
 		"(not signed)", w.TypeText(unquoted))
 	require.Equal(t, "each of /value/*: item:/id (not signed); else json:/id + json:/at (not signed); bodies are unique",
 		w.IDText(unquoted))
+	require.Equal(t, "json:/Signature, json:/passcode, json:/value/*/token", w.RedactedText(unquoted))
 	require.Equal(t, "GET echo; POST secret", w.HandshakeText())
 	require.True(t, w.Control)
 	require.Equal(t, []registry.ParamSummary{

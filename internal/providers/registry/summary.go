@@ -50,6 +50,9 @@ type WebhooksSummary struct {
 	// Batch is nil if a webhook carries one event.
 	Batch      *BatchSummary      `json:"batch"`
 	Handshakes []HandshakeSummary `json:"handshakes"`
+	// Redacted are the values that are removed from the body before it is stored and forwarded. A signature over the body is
+	// not forwarded if it had one of them.
+	Redacted []string `json:"redacted"`
 	// Control reports that some webhooks are acknowledged and stored but not forwarded.
 	Control bool `json:"control"`
 	// BodiesUnique reports that no two events have the same body, so that without an id an equal body makes a duplicate.
@@ -153,7 +156,7 @@ func (p *Provider) summarize(d *verification.Declaration) *WebhooksSummary {
 	w := &WebhooksSummary{
 		Setup: strings.TrimSpace(d.Setup), Params: []ParamSummary{}, Proof: summarizeProof(d.Params, &d.Proof),
 		Types: sources(outline.Types), IDs: sources(outline.IDs), Handshakes: []HandshakeSummary{},
-		Control: len(d.Control) > 0, BodiesUnique: d.Event.BodiesUnique,
+		Redacted: append([]string{}, outline.Redacted...), Control: len(d.Control) > 0, BodiesUnique: d.Event.BodiesUnique,
 	}
 	rules := p.Webhooks.TypeRules()
 	w.TypeSeparators, w.TypeMap, w.KnownTypes = rules.Separators(), maps.Clone(rules.Renamed()), []TypeSummary{}

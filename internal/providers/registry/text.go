@@ -34,6 +34,7 @@ func (s *Summary) Text() string {
 		line("", rules)
 	}
 	line("Id", w.IDText(same))
+	line("Removed", "from the body: "+w.RedactedText(same))
 	line("Handshakes", w.HandshakeText())
 	if e := s.Evidence; e != nil {
 		line("Grade", string(e.Grade))

@@ -1,6 +1,9 @@
 package verification
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Outline lists the places that types and ids of events come from, and which of them the proof covers.
 type Outline struct {
@@ -8,6 +11,8 @@ type Outline struct {
 	Types, IDs []Derivation
 	// BatchTypes and BatchIDs are those of the items, if a webhook may carry several events.
 	BatchTypes, BatchIDs []Derivation
+	// Redacted names the values that are taken out of the body before it is stored and forwarded: "json:/a/*", "form:a".
+	Redacted []string
 }
 
 // Derivation is one way to an event's type or id.
@@ -33,6 +38,7 @@ func (e *Engine) Outline() Outline {
 	p, _ := compilePlan(&d, values)
 	event := &e.decl.Event
 	out := Outline{Types: p.outlineTypes(event.Type, full, typeSources), IDs: p.outlineIDs(event.ID, full, eventSources)}
+	out.Redacted = slices.Compact(slices.Sorted(slices.Values(p.redactedFrom)))
 	for _, rule := range p.ids[len(d.Event.ID):] {
 		out.IDs = append(out.IDs, Derivation{From: rule.text, Signed: rule.signed})
 	}

@@ -33,13 +33,15 @@ type plan struct {
 	redacted []pattern
 	// redactedFields are fields of a form that must not be stored.
 	redactedFields []string
-	account        []predicate
-	handshakes     []handshake
-	ack            *Response
-	reject         int
-	maxBody        int64
-	networks       []netip.Prefix
-	control        []predicate
+	// redactedFrom names both for people.
+	redactedFrom []string
+	account      []predicate
+	handshakes   []handshake
+	ack          *Response
+	reject       int
+	maxBody      int64
+	networks     []netip.Prefix
+	control      []predicate
 	// redact holds the lower-case names of headers that must not be shown, and signatures those of them that contain
 	// nothing but a signature over the body. Both are sorted.
 	redact, signatures []string

@@ -86,6 +86,7 @@ func (c *compiler) compileRedacted(d *Declaration) {
 			src := &p.signatures[i].src
 			if each := p.content.each; each != nil && src.kind == sourceJSON {
 				c.redacted = append(c.redacted, pattern{each.pointer, src.pointer})
+				c.redactedFrom = append(c.redactedFrom, each.text+"/*"+strings.TrimPrefix(src.text, "json:"))
 				continue
 			}
 			c.redactSource(src)
@@ -94,6 +95,9 @@ func (c *compiler) compileRedacted(d *Declaration) {
 }
 
 func (c *compiler) redactSource(src *source) {
+	if src.kind&redactSources != 0 {
+		c.redactedFrom = append(c.redactedFrom, src.text)
+	}
 	switch src.kind {
 	case sourceJSON:
 		c.redacted = append(c.redacted, pattern{src.pointer})

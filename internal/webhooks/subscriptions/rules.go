@@ -62,9 +62,10 @@ func checkURLForm(v *apperr.Violations, raw string) {
 	case len(raw) > MaxURLLength:
 		v.Add("", egress.CodeURLInvalid, fmt.Sprintf("must be at most %d characters", MaxURLLength))
 	case err != nil || u.Host == "":
-		v.Add("", egress.CodeURLInvalid, "must be an absolute URL such as https://example.com/path")
+		v.Add("", egress.CodeURLInvalid, "must be an absolute URL that begins with its scheme, such as "+
+			"https://example.com/path")
 	case u.Scheme != "https" && u.Scheme != "http":
-		v.Add("", egress.CodeSchemeRefused, "must be an https:// URL")
+		v.Add("", egress.CodeSchemeRefused, "must be an https:// URL, or an http:// URL where the server allows that")
 	case u.User != nil:
 		v.Add("", egress.CodeUserinfoRefused, "must not contain a user name or password; use headers for credentials")
 	}

@@ -30,7 +30,11 @@ func (s *Service) Warnings(ctx context.Context, sub *Subscription) []Warning {
 		if first, _, _ := strings.Cut(text, "."); first == OwnProvider || mayFit(providers, text) {
 			continue
 		}
-		list = append(list, unknownType(fmt.Sprintf("event_types[%d]", i), providers))
+		unknown := unknownType(fmt.Sprintf("event_types[%d]", i), providers)
+		if len(list) < maxSuggestions {
+			unknown = unknown.suggesting(providers, text)
+		}
+		list = append(list, unknown)
 	}
 	return list
 }
@@ -72,7 +76,7 @@ func (s *Service) TestedTypes(ctx context.Context, sub *Subscription, written st
 		}
 		if !mayFit(providers, written) {
 			for i := range list {
-				list[i].Warnings = []Warning{unknownType("event_type", providers)}
+				list[i].Warnings = []Warning{unknownType("event_type", providers).suggesting(providers, written)}
 			}
 		}
 		return list

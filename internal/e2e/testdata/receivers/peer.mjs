@@ -1,8 +1,10 @@
 // Receivers of raw webhooks, for TestRealReceivers: GitHub's own, which the npm package @octokit/webhooks makes, with the secret of
-// the connection and with another one, and one of CloudEvents with the npm package cloudevents.
+// the connection and with another one; one of CloudEvents with the npm package cloudevents; and one that verifies Slack's signature
+// by the steps of https://docs.slack.dev/authentication/verifying-requests-from-slack.
 //
 // Each line begins with "> ". The first holds the address, and CloudEvents to send as requests, with the events themselves. Each
 // further one is what a receiver was given. The process ends with its input.
+import { createHmac, timingSafeEqual } from 'node:crypto'
 import http from 'node:http'
 
 import { Webhooks, createNodeMiddleware } from '@octokit/webhooks'
@@ -17,6 +19,21 @@ const github = (path, secret) => {
   return createNodeMiddleware(webhooks, { path, log: silent })
 }
 const middlewares = [github('/github', 'a secret shared with GitHub'), github('/stranger', 'another secret')]
+
+const slackSecret = 'a secret shared with Slack'
+const readSlack = async (request, response) => {
+  const chunks = []
+  for await (const chunk of request) chunks.push(chunk)
+  const body = Buffer.concat(chunks).toString()
+  const timestamp = request.headers['x-slack-request-timestamp']
+  const mine = Buffer.from('v0=' + createHmac('sha256', slackSecret).update(`v0:${timestamp}:${body}`).digest('hex'))
+  const theirs = Buffer.from(request.headers['x-slack-signature'] ?? '')
+  // The test has a clock of its own, which the gateway's header shows.
+  const recent = Math.abs(Number(request.headers['webhook-timestamp']) - Number(timestamp)) <= 300
+  const verified = recent && mine.length === theirs.length && timingSafeEqual(mine, theirs)
+  write({ receiver: '/slack', verified, event: body })
+  response.writeHead(verified ? 200 : 401).end()
+}
 
 const readEvent = (request, response) => {
   const chunks = []
@@ -35,6 +52,7 @@ const readEvent = (request, response) => {
 
 const server = http.createServer(async (request, response) => {
   if (request.url === '/cloudevents') return readEvent(request, response)
+  if (request.url === '/slack') return readSlack(request, response)
   for (const middleware of middlewares) if (await middleware(request, response)) return
   response.writeHead(404).end()
 })

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// pagePath is the path of the reference page.
-const pagePath = "/docs"
+// PagePath is the path of the reference page.
+const PagePath = "/docs"
 
 // bundle is the viewer's script, which is embedded in its compressed form only.
 const bundle = "scalar.js"
@@ -67,7 +67,7 @@ func Files() ([]File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the viewer: %w", err)
 	}
-	path := pagePath + "/scalar-" + v.Version + "-" + v.SHA256[:8] + ".js"
+	path := PagePath + "/scalar-" + v.Version + "-" + v.SHA256[:8] + ".js"
 	list := []File{{Path: path, ContentType: javaScript, Compressed: script, Immutable: true}}
 	places := []string{"{{" + bundle + "}}", path, "{{version}}", v.Version}
 	for name, contentType := range map[string]string{"keep.js": javaScript, "start.js": javaScript,
@@ -78,7 +78,7 @@ func Files() ([]File, error) {
 		}
 		digest := sha256.Sum256(content)
 		base, extension, _ := strings.Cut(name, ".")
-		path := pagePath + "/" + base + "-" + hex.EncodeToString(digest[:4]) + "." + extension
+		path := PagePath + "/" + base + "-" + hex.EncodeToString(digest[:4]) + "." + extension
 		list = append(list, newFile(path, contentType, content, true))
 		places = append(places, "{{"+name+"}}", path)
 	}
@@ -87,7 +87,7 @@ func Files() ([]File, error) {
 		return nil, fmt.Errorf("read the page: %w", err)
 	}
 	text := strings.NewReplacer(places...).Replace(string(page))
-	return append(list, newFile(pagePath, "text/html; charset=utf-8", []byte(text), false)), nil
+	return append(list, newFile(PagePath, "text/html; charset=utf-8", []byte(text), false)), nil
 }
 
 const javaScript = "text/javascript; charset=utf-8"

@@ -41,7 +41,8 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 		ID: "create-connection", Method: http.MethodPost, Path: collectionPath, Status: http.StatusCreated,
 		OtherStatuses: []int{http.StatusOK},
 		Summary:       "Create a connection",
-		Example:       `{"provider": "github", "connection_id": "acme-production", "on_conflict": "update"}`,
+		Example: `{"provider": "github", "connection_id": "acme-production", ` +
+			`"webhook_secret": "the-secret-of-the-provider", "on_conflict": "update"}`,
 		Description: "Creates a connection that receives webhooks. Register its `webhook_url` at the provider. If " +
 			"`on_conflict` is `update` and a connection with this id exists, that connection is updated instead, and the " +
 			"status code is 200.",
@@ -68,7 +69,7 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 	}), h.update)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "operate-connection", Method: http.MethodPost, Path: itemPath, Status: http.StatusOK,
-		Summary: "Update a connection or run an operation on it",
+		Summary: "Disable, enable, rotate or delete a connection",
 		Example: `{"operation": "disable"}`,
 		Description: "Runs the `operation` of the body. Without `operation` the body updates the connection as PATCH " +
 			"does.\n\n" +

@@ -58,7 +58,8 @@ type counts struct {
 	InProgress int64 `json:"in_progress" example:"3"`
 	// The started deliveries that succeeded, in the first attempt or in a retry before the job checked.
 	Succeeded int64 `json:"succeeded" example:"110"`
-	// The started deliveries whose first attempt failed. They are retried by the schedule of their subscription.
+	// The started deliveries whose first attempt failed. They are retried by the schedule of their subscription, and a
+	// retry that succeeds later does not lower this count: the events' own deliveries show it.
 	Failed int64 `json:"failed" example:"4"`
 	// The started deliveries that ended without an attempt: held because their subscription is disabled or because a
 	// probe since the creation of the bulk replay shows that its receiver still fails, cancelled, or replayed again by

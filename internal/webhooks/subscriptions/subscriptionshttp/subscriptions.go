@@ -31,7 +31,8 @@ func Mount(api *httpapi.API, svc *subscriptions.Service) {
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "create-webhook-subscription", Method: http.MethodPost, Path: collectionPath, Status: http.StatusCreated,
 		Summary: "Create a webhook subscription",
-		Example: `{"event_types": ["invoice.*"], "forward_url": "https://example.com/hooks", "description": "Invoices"}`,
+		Example: `{"event_types": ["invoice.*"], "forward_url": "https://example.com/hooks", "description": "Invoices", ` +
+			`"enabled": false}`,
 		Description: "Creates a subscription. It forwards every event received from now on that matches any of " +
 			"`event_types` to `forward_url`, signed with Standard Webhooks. Without a `signing_secret`, a secret is generated " +
 			"and returned in this response only.",

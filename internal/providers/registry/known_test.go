@@ -1,0 +1,38 @@
+package registry_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/providers/eventtypes"
+	"sallyport/internal/providers/registry"
+)
+
+// Types of families that are easily missed in a provider's packages are known: each is one that the provider's package or
+// documentation names, so that a subscription to it gets no warning. Families are there where a part is the sender's own.
+func TestKnownTypesOfFamilies(t *testing.T) {
+	t.Parallel()
+	shipped, err := registry.Builtin()
+	require.NoError(t, err)
+	for slug, types := range map[string]string{
+		"github": "projects_v2.closed projects_v2.reopened projects_v2_item.reordered projects_v2_item.restored " +
+			"projects_v2_status_update.deleted repository_dispatch.on-demand-test sub_issues.sub_issue_added",
+		"shopify": "orders.create customers.data_request customers.redact shop.redact",
+		"stripe": "invoice.paid v1.billing.meter.error_report_triggered v2.core.event_destination.ping " +
+			"v2.money_management.transaction.created",
+		"slack": "app_mention slash_command./deploy",
+	} {
+		p, ok := shipped.Get(slug)
+		require.True(t, ok)
+		known := p.Webhooks.KnownTypes()
+		for kind := range strings.FieldsSeq(types) {
+			require.True(t, slices.ContainsFunc(known, func(k eventtypes.Known) bool {
+				family, isFamily := strings.CutSuffix(k.Type, "*")
+				return k.Type == kind || isFamily && strings.HasPrefix(kind, family)
+			}), "%s %s", slug, kind)
+		}
+	}
+}
