@@ -63,6 +63,6 @@ func knownProvider(t *testing.T, shipped *registry.Registry, slug string) *event
 	t.Helper()
 	p, ok := shipped.Get(slug)
 	require.True(t, ok)
-	return &eventtypes.Provider{Key: slug, Name: p.Definition.DisplayName, Rules: p.Webhooks.TypeRules(),
+	return &eventtypes.Provider{Slug: slug, Name: p.Definition.DisplayName, Rules: p.Webhooks.TypeRules(),
 		Known: p.Webhooks.KnownTypes()}
 }
