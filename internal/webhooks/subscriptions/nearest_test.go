@@ -36,7 +36,7 @@ func TestNearestType(t *testing.T) {
 	require.Empty(t, nearestType(nil, "issues"))
 }
 
-// Whatever is written, what is suggested is a pattern that a known type fits.
+// Every suggestion is a pattern that a known type fits.
 func TestNearestTypeFits(t *testing.T) {
 	t.Parallel()
 	shipped, err := registry.Builtin()
