@@ -1,7 +1,11 @@
 // Package suggest finds the name that a mistyped one probably means.
 package suggest
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 const (
 	// maxWord bounds the names that are compared, in bytes.
@@ -32,6 +36,24 @@ func Question(word string, known []string) string {
 		return ". Did you mean " + name + "?"
 	}
 	return ""
+}
+
+// QuestionAmong is Question with other names for some of the known ones: aliases are the known names by their others.
+func QuestionAmong(word string, known []string, aliases map[string]string) string {
+	names := slices.Concat(known, slices.Sorted(maps.Keys(aliases)))
+	name, ok := Name(word, names)
+	for alias := range aliases {
+		if plain(alias) == plain(word) {
+			name, ok = alias, true
+		}
+	}
+	if !ok {
+		return ""
+	}
+	if of, ok := aliases[name]; ok {
+		name = of
+	}
+	return ". Did you mean " + name + "?"
 }
 
 func plain(s string) string { return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(s)) }

@@ -193,10 +193,14 @@ func (s *Service) ConfigKeyExists(_ id.Environment, key string) (exists bool, su
 // suggestProvider asks for the provider that a slug that does not exist probably means.
 func suggestProvider(providers Providers, slug string) string {
 	var slugs []string
+	aliases := map[string]string{}
 	for _, p := range providers.List() {
 		slugs = append(slugs, p.Definition.Slug)
+		for _, alias := range p.Definition.Aliases {
+			aliases[alias] = p.Definition.Slug
+		}
 	}
-	return suggest.Question(slug, slugs)
+	return suggest.QuestionAmong(slug, slugs, aliases)
 }
 
 func notFound() error { return apperr.NotFound("connection") }

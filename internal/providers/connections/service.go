@@ -270,6 +270,25 @@ func (*Service) ExistsUnderAnyKey(ctx context.Context, q db.Querier, env id.Envi
 	return exists, nil
 }
 
+// ConfigKeys returns the provider configurations of which the environment has connections, sorted.
+func (s *Service) ConfigKeys(ctx context.Context, env id.Environment) ([]string, error) {
+	rows, err := s.db.Read().QueryContext(ctx, `SELECT DISTINCT provider_config_key FROM connections
+		WHERE environment_id = $1 ORDER BY provider_config_key`, string(env))
+	if err != nil {
+		return nil, fmt.Errorf("list the provider configurations in use: %w", err)
+	}
+	var keys []string
+	err = db.Each(rows, func(r *sql.Rows) error {
+		var key string
+		if err := r.Scan(&key); err != nil {
+			return fmt.Errorf("list the provider configurations in use: %w", err)
+		}
+		keys = append(keys, key)
+		return nil
+	})
+	return keys, err
+}
+
 // OfID returns the connections of that id that the environment has, one for each provider configuration.
 func (s *Service) OfID(ctx context.Context, env id.Environment, connectionID string) ([]Connection, error) {
 	if !validName(connectionID) {

@@ -60,6 +60,8 @@ func (x *index) Match(ctx context.Context, env id.Environment, _, _ string,
 	return append([]subscriptions.Matched(nil), x.matched[env]...), x.generation[env], nil
 }
 
+func (*index) WarnUnknownType(string, string) []subscriptions.Warning { return nil }
+
 func (*index) TypeRules(string) eventtypes.Rules { return eventtypes.Rules{} }
 
 func (x *index) Current(env id.Environment, g subscriptions.Generation) bool {

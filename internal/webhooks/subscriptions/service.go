@@ -36,6 +36,8 @@ type Connections interface {
 	Exists(ctx context.Context, q db.Querier, env id.Environment, providerConfigKey, connectionID string) (bool, error)
 	// OfID returns the environment's connections of that id, one for each provider configuration.
 	OfID(ctx context.Context, env id.Environment, connectionID string) ([]connections.Connection, error)
+	// ConfigKeys returns the provider configurations of which the environment has connections, sorted.
+	ConfigKeys(ctx context.Context, env id.Environment) ([]string, error)
 	// ExistsUnderAnyKey reports whether the environment has a connection of that id under any provider configuration.
 	ExistsUnderAnyKey(ctx context.Context, q db.Querier, env id.Environment, connectionID string) (bool, error)
 }
