@@ -227,7 +227,7 @@ func (p *plan) sampleBase(o *SampleOrder) (*draft, error) {
 		d.readForm(body)
 		return d, nil
 	}
-	if !d.readJSON(body) {
+	if !d.readJSON(body) || !d.clone().mark(o.ID) {
 		return nil, ErrSampleData
 	}
 	return d, nil

@@ -76,7 +76,7 @@ func signatureWarnings(sub *Subscription, providers []*eventtypes.Provider) (lis
 		case p.MaxAge > 0:
 			list = append(list, Warning{"payload_mode", ruleSignatureAge, fmt.Sprintf("receivers accept a signature of %s for "+
 				"%d seconds as a rule, so that they refuse retries and replays that come later; have the receiver verify "+
-				"webhook-signature, which every attempt has anew", p.Name, int(p.MaxAge.Seconds()))})
+				"webhook-signature, which is new in every attempt", p.Name, int(p.MaxAge.Seconds()))})
 		}
 	}
 	return list

@@ -40,7 +40,8 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 		ID: "create-connection", Method: http.MethodPost, Path: collectionPath, Status: http.StatusCreated,
 		OtherStatuses: []int{http.StatusOK},
 		Summary:       "Create a connection",
-		Example:       `{"provider": "github", "connection_id": "acme-production", "on_conflict": "update"}`,
+		Example: `{"provider": "github", "connection_id": "acme-production", "webhook_secret": "the secret that you gave GitHub", ` +
+			`"on_conflict": "update"}`,
 		Description: "Creates a connection that receives webhooks. Register its `webhook_url` at the provider. If " +
 			"`on_conflict` is `update` and a connection with this id exists, that connection is updated instead, and the " +
 			"status code is 200.",

@@ -34,6 +34,7 @@ func mountSample(api *httpapi.API, sampler Sampler) {
 				"The connection has changed since the sample was signed. Send it again.",
 				"The provider signs its webhooks with a private key, which only it has, so the gateway cannot sign a sample.",
 			},
+			apperr.CodeGrantDenied: {"The API key has no grant for the route events:write on this connection"},
 			apperr.CodePayloadTooLarge: {"The body is larger than this route accepts",
 				"The body is larger than the connection accepts"},
 		},
