@@ -83,7 +83,7 @@ func (c providersShow) Run(e *env) error {
 		}
 	}
 	return fmt.Errorf("there is no provider %q; `sallyport providers list` lists them%s", c.Slug,
-		suggest.QuestionAmong(c.Slug, slugs, aliases))
+		suggest.Question(c.Slug, slugs, aliases))
 }
 
 type providersLint struct {

@@ -72,7 +72,6 @@ type sampleSent struct {
 	receipt
 	EventType string `json:"event_type"`
 	SampleID  string `json:"sample_id"`
-	// What else is known of it.
 	MinimalBody   bool `json:"minimal_body"`
 	Subscriptions int  `json:"subscriptions"`
 	Warnings      []struct{ Location, Rule, Message string }
@@ -191,8 +190,8 @@ func TestSampleRules(t *testing.T) {
 	})
 }
 
-// Receivers know a sample by the gateway's own header, in both modes, and take no real webhook for one, whatever it
-// says. The response names the stored type, the subscriptions that get it, a minimal body, and a type that is not known.
+// Receivers know a sample by the gateway's own header, in both modes, and take no real webhook for one, also if it says
+// so. The response names the stored type, the subscriptions that get it, a minimal body, and a type that is not known.
 func TestSampleIsMarked(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

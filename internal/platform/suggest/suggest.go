@@ -30,16 +30,9 @@ func Name(word string, known []string) (nearest string, ok bool) {
 	return nearest, ok
 }
 
-// Question returns ". Did you mean …?" with the nearest name, to end a sentence with, and nothing without one.
-func Question(word string, known []string) string {
-	if name, ok := Name(word, known); ok {
-		return ". Did you mean " + name + "?"
-	}
-	return ""
-}
-
-// QuestionAmong is Question with other names for some of the known ones: aliases are the known names by their others.
-func QuestionAmong(word string, known []string, aliases map[string]string) string {
+// Question returns ". Did you mean …?" with the nearest name, to end a sentence with, and nothing without one. aliases are
+// known names by other names for them.
+func Question(word string, known []string, aliases map[string]string) string {
 	names := slices.Concat(known, slices.Sorted(maps.Keys(aliases)))
 	name, ok := Name(word, names)
 	for alias := range aliases {

@@ -200,7 +200,7 @@ func suggestProvider(providers Providers, slug string) string {
 			aliases[alias] = p.Definition.Slug
 		}
 	}
-	return suggest.QuestionAmong(slug, slugs, aliases)
+	return suggest.Question(slug, slugs, aliases)
 }
 
 func notFound() error { return apperr.NotFound("connection") }

@@ -100,7 +100,7 @@ func Suggest(s Source, key string) string {
 			aliases[alias] = p.Key
 		}
 	}
-	return suggest.QuestionAmong(key, keys, aliases)
+	return suggest.Question(key, keys, aliases)
 }
 
 // Of returns what is known of the types of a provider configuration; nil for one that the source does not know.

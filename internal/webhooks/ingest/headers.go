@@ -44,8 +44,9 @@ func connectionOptions(h http.Header) []string {
 
 // storedHeaders returns the headers as a JSON object of lower-case names, without hop-by-hop headers. Credentials and
 // the headers of secret are redacted, which has names in lower case. Those of them that signatures names as well are
-// returned as they came, as another such object, which is empty if there are none.
-func storedHeaders(h http.Header, secret, signatures []string) (shown, signed string) {
+// returned as they came, as another such object, which is empty if there are none. So are the headers of first, which
+// receivers need before others.
+func storedHeaders(h http.Header, secret, signatures, first []string) (shown, kept string) {
 	names := make([]string, 0, len(h))
 	options := connectionOptions(h)
 	for name := range h {
@@ -55,7 +56,7 @@ func storedHeaders(h http.Header, secret, signatures []string) (shown, signed st
 	}
 	slices.Sort(names)
 	b := append(make([]byte, 0, 512), '{')
-	var kept []byte
+	var own []byte
 	var buffer [64]byte
 	for _, name := range names {
 		lower := appendLower(buffer[:0], name)
@@ -66,16 +67,18 @@ func storedHeaders(h http.Header, secret, signatures []string) (shown, signed st
 			value = secretbox.Redacted
 		case slices.ContainsFunc(secret, is):
 			if slices.ContainsFunc(signatures, is) {
-				kept = appendMember(kept, lower, value)
+				own = appendMember(own, lower, value)
 			}
 			value = secretbox.Redacted
+		case slices.ContainsFunc(first, is):
+			own = appendMember(own, lower, value)
 		}
 		b = appendMember(b, lower, value)
 	}
-	if kept != nil {
-		signed = string(append(kept, '}'))
+	if own != nil {
+		kept = string(append(own, '}'))
 	}
-	return string(append(b, '}')), signed
+	return string(append(b, '}')), kept
 }
 
 // appendMember appends a member to a JSON object that has no end yet, or begins one.

@@ -110,7 +110,7 @@ func TestStoredTextIsJSON(t *testing.T) {
 		name := rapid.StringMatching(`[!#-'*+.0-9A-Z^_a-z|~-]{1,80}`).Draw(t, "name")
 		value := rapid.StringMatching(`[ -~]{0,12}`).Draw(t, "value")
 		read = nil
-		stored, _ := storedHeaders(http.Header{name: {value}}, nil, nil)
+		stored, _ := storedHeaders(http.Header{name: {value}}, nil, nil, nil)
 		require.NoError(t, json.Unmarshal([]byte(stored), &read))
 		if !hopByHop(name) && !events.IsCredential(strings.ToLower(name)) {
 			require.Equal(t, map[string]string{strings.ToLower(name): value}, read)
@@ -125,10 +125,10 @@ func TestStoredHeaders(t *testing.T) {
 	h := http.Header{"Connection": {"close, X-Hop", "keep-alive,te , x-other"}, "X-Hop": {"1"}, "X-Other": {"1"},
 		"Te": {"trailers"}, "Authorization": {"Bearer s3cret"}, "X-Auth-Token": {"s3cret"}, "X-Sig": {`a"=`},
 		"X-Sig-2": {"b"}, "X-Old-Sig": {"c"}, "X-List": {"1", "2"}, "Close": {"is a header too"}}
-	shown, signed := storedHeaders(h, []string{"x-old-sig", "x-sig", "x-sig-2"}, []string{"x-sig", "x-sig-2"})
+	shown, signed := storedHeaders(h, []string{"x-old-sig", "x-sig", "x-sig-2"}, []string{"x-sig", "x-sig-2"}, nil)
 	require.JSONEq(t, `{"authorization":"[redacted]","close":"is a header too","x-auth-token":"[redacted]","x-list":"1, 2",
 		"x-old-sig":"[redacted]","x-sig":"[redacted]","x-sig-2":"[redacted]"}`, shown)
 	require.JSONEq(t, `{"x-sig":"a\"=","x-sig-2":"b"}`, signed)
-	_, signed = storedHeaders(h, []string{"x-old-sig"}, nil)
+	_, signed = storedHeaders(h, []string{"x-old-sig"}, nil, nil)
 	require.Empty(t, signed)
 }

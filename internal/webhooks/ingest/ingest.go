@@ -474,7 +474,10 @@ func newPayload(v *verification.Verifier, r *verification.Request) events.Payloa
 	if !bytes.Equal(p.Body, r.Body) {
 		signatures = nil // they are those of another body, with which no receiver could verify them
 	}
-	p.Headers, p.Signatures = storedHeaders(r.Header, v.RedactHeaders(), signatures)
+	p.Headers, p.Signatures = storedHeaders(r.Header, v.RedactHeaders(), signatures, nil)
+	if len(p.Headers)+len(p.Signatures) > deliveries.FewHeaderBytes || len(r.Header) > deliveries.FewHeaders {
+		_, p.Signatures = storedHeaders(r.Header, v.RedactHeaders(), signatures, v.EventHeaders())
+	}
 	return p
 }
 

@@ -109,7 +109,7 @@ func (s *Service) recordRejection(in *connections.Inbound, r *Request, req *veri
 		ProviderConfigKey: c.ProviderConfigKey, ReceivedAt: s.clock.Now(), Reason: reason, Message: message,
 		ByAlias: in.ByAlias, ClientIP: clientIP, Method: r.HTTP.Method, BodySize: size,
 	}, func(kept *rejections.Rejection) {
-		kept.Headers, _ = storedHeaders(r.HTTP.Header, secretNames(r.HTTP.Header, in.Verifier.RedactHeaders()), nil)
+		kept.Headers, _ = storedHeaders(r.HTTP.Header, secretNames(r.HTTP.Header, in.Verifier.RedactHeaders()), nil, nil)
 		if req != nil && !in.Unusable { // otherwise it is unknown which parts are secret
 			kept.Body = in.Verifier.RedactBody(req)
 		}

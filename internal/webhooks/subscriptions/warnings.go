@@ -84,8 +84,8 @@ func signatureWarnings(sub *Subscription, providers []*eventtypes.Provider) (lis
 
 // WarnUnknownType returns a warning about the type of an event of a provider configuration that the provider is not
 // known to send.
-func (s *Service) WarnUnknownType(key, eventType string) []Warning {
-	p := eventtypes.Of(s.types, key)
+func (d *Directory) WarnUnknownType(key, eventType string) []Warning {
+	p := eventtypes.Of(d.types, key)
 	if p == nil || mayFit([]*eventtypes.Provider{p}, eventType) {
 		return nil
 	}
@@ -151,7 +151,7 @@ func (s *Service) TestedTypes(ctx context.Context, sub *Subscription, written st
 		switch {
 		case slices.ContainsFunc(p.Known, func(k eventtypes.Known) bool { return k.Written == written && k.Type != written }):
 			list = append(list, of(p))
-		case p.Rules.Normal(written) != written || s.differs(sub, p.Rules):
+		case p.Rules.Normal(written) != written || differs(sub, p.Rules):
 			others = append(others, of(p))
 		}
 	}
@@ -165,7 +165,7 @@ func (s *Service) TestedTypes(ctx context.Context, sub *Subscription, written st
 }
 
 // differs reports whether a provider writes one of the patterns in another way.
-func (*Service) differs(sub *Subscription, rules eventtypes.Rules) bool {
+func differs(sub *Subscription, rules eventtypes.Rules) bool {
 	return slices.ContainsFunc(sub.EventTypes, func(text string) bool { return rules.Normal(text) != text })
 }
 
