@@ -70,10 +70,10 @@ func privateKeys() map[string]string {
 // sampleSent is the response to a sample.
 type sampleSent struct {
 	receipt
-	EventType string `json:"event_type"`
-	SampleID  string `json:"sample_id"`
-	MinimalBody   bool `json:"minimal_body"`
-	Subscriptions int  `json:"subscriptions"`
+	EventType     string `json:"event_type"`
+	SampleID      string `json:"sample_id"`
+	MinimalBody   bool   `json:"minimal_body"`
+	Subscriptions int    `json:"subscriptions"`
 	Warnings      []struct{ Location, Rule, Message string }
 }
 
