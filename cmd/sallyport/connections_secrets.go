@@ -81,7 +81,7 @@ func (c *secretsList) Run(ctx context.Context, e *env) error {
 // secretInput is where a command reads a secret from. There is no flag for the secret itself, because command lines
 // appear in histories and process lists.
 type secretInput struct {
-	SecretFile string `placeholder:"PATH" help:"File that contains only the secret; - reads it from standard input. Default: a prompt at a terminal, else standard input."`
+	SecretFile string `aliases:"webhook-secret-file" placeholder:"PATH" help:"File that contains only the secret; - reads it from standard input. Default: a prompt at a terminal, else standard input."`
 }
 
 func (f secretInput) read(ctx context.Context, e *env) (string, error) {

@@ -117,6 +117,8 @@ func TestConnectionsAreChanged(t *testing.T) {
 		first := decode[webhookSecretRow](t, out.out)
 		file := filepath.Join(t.TempDir(), "secret")
 		require.NoError(t, os.WriteFile(file, []byte("the second secret\n"), 0o600))
+		require.Contains(t, r.run("", "connections", "secrets", "add", "generic-hmac", "acme", "--webhook-secret-file",
+			"/nowhere").stderr, "/nowhere: no such file")
 		require.Contains(t, r.do("connections", "secrets", "add", "generic-hmac", "acme", "--secret-file", file),
 			"…cret\n")
 		listed := r.do("connections", "secrets", "list", "generic-hmac", "acme")
@@ -170,7 +172,7 @@ func TestTrigger(t *testing.T) {
 	each(t, func(t *testing.T, in installation) {
 		in.setUp(t)
 		s := in.serve(t, clock.System())
-		r := in.remote(t, s, "connections,webhooks")
+		r := in.remote(t, s, "connections,webhooks,events,events:write")
 		// The key of a provider that is mistyped gets a suggestion, and no more: the value does not come back.
 		r.refuse(exitUsage, "Did you mean github?", "connections", "create", "--provider", "githb")
 		r.refuse(exitUsage, "Did you mean github?", "subscriptions", "create", "--provider-config-key", "githb",
@@ -199,5 +201,14 @@ func TestTrigger(t *testing.T) {
 		r.refuse(exitUsage, "event_type", "subscriptions", "trigger", "github", "two words")
 		r.run(githubSecret, "connections", "create", "--provider", "github", "--connection-id", "second")
 		r.refuse(exitUsage, "--connection: second, repo", "subscriptions", "trigger", "github", "push")
+		r.refuse(exitUsage, "Did you mean github?", "subscriptions", "trigger", "githb", "push")
+		r.refuse(exitUsage, "Did you mean gitea?", "subscriptions", "trigger", "forgejo", "push")
+		r.refuse(exitUsage, "must be one type", "subscriptions", "trigger", "github", "issues.*", "--connection", "repo")
+		require.Contains(t, r.run("", "subscriptions", "trigger", "github", "issues.flown", "--connection", "repo").stderr,
+			"minimal body")
+		require.Contains(t, r.run("", "subscriptions", "trigger", "github", "issues.flown", "--connection", "repo").stderr,
+			"sallyport providers show github")
+		require.Contains(t, r.run("", "events", "list", "--provider", "githb").stderr, "Did you mean github?")
+		require.NotContains(t, r.run("", "events", "list", "--provider", "sallyport").stderr, "warning")
 	})
 }

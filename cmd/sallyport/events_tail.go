@@ -46,6 +46,7 @@ func (c *eventsTail) Run(ctx context.Context, e *env) error {
 		return usageError("--count must not be below 0")
 	}
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
+		e.warnProviders(ctx, api, slices.Concat(c.Provider, c.ProviderConfigKey))
 		last, err := c.follow(ctx, e, api)
 		switch {
 		case errors.Is(err, errEnough):

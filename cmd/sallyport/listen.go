@@ -52,6 +52,7 @@ func (c *listenCommand) Run(ctx context.Context, e *env) error {
 		}
 	}
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
+		e.warnProviders(ctx, api, slices.Concat(c.Provider, c.ProviderConfigKey))
 		o := &listenObserver{e: e, asJSON: c.JSON, server: api.Server(), forward: c.Forward,
 			screen: terminal.ScreenOf(e.stdout, e.environ)}
 		if made {

@@ -46,7 +46,7 @@ type cli struct {
 	Replays       replaysCommand       `cmd:"" help:"Replay many events over the API."`
 	Connections   connectionsCommand   `cmd:"" help:"List, create, change and delete connections over the API, with their secrets and enrolments."`
 	Rejections    rejectionsCommand    `cmd:"" help:"List rejected requests over the API."`
-	Listen        listenCommand        `cmd:"" help:"Forward events to a URL on this machine as they arrive, signed, with their original headers and body."`
+	Listen        listenCommand        `cmd:"" help:"Forward events to a URL on this machine as they arrive, signed by the gateway, with their original headers and body. The provider's own signature is left out: only a subscription to raw webhooks gets it."`
 
 	Providers providersCommand `cmd:"" help:"List, show and check provider definitions."`
 	Webhooks  webhooksCommand  `cmd:"" help:"Verify saved webhook requests."`
@@ -150,11 +150,11 @@ func (p process) reportMisuse(parser *kong.Kong, err error) int {
 	return exitUsage
 }
 
-// printHelp prints help, without the settings where few of them matter: before a command is chosen, and for commands
-// that call a server's API.
+// printHelp prints help, without the settings where few of them matter: before a command is chosen, for groups
+// of commands, and for commands that call a server's API.
 func printHelp(options kong.HelpOptions, kctx *kong.Context) error {
 	shown := func(string) bool { return true }
-	if node := kctx.Selected(); node == nil {
+	if node := kctx.Selected(); node == nil || !node.Leaf() {
 		shown = func(name string) bool { return name == "config" }
 	} else if _, ok := node.Target.Addr().Interface().(overAPI); ok {
 		shown = func(name string) bool {

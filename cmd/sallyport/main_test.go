@@ -87,6 +87,9 @@ func TestHelpCommand(t *testing.T) {
 	r := try("help keyz")
 	require.Equal(t, exitUsage, r.code)
 	require.Contains(t, r.stderr, `unexpected argument keyz, did you mean "keys"?`)
+	// Help of a group shows its commands, and no settings that few of them have.
+	require.NotContains(t, try("help connections").out, "--listen")
+	require.Contains(t, try("help connections").out, "connections create")
 	require.Contains(t, try("help "+"help").out, "sallyport help [<command> ...]")
 }
 
@@ -107,6 +110,8 @@ func TestSuggestions(t *testing.T) {
 	require.Equal(t, exitUsage, r.code)
 	require.Equal(t, "sallyport: the configuration has an error:\n  SALLYPORT_LISTN (environment): is not a setting, "+
 		"did you mean SALLYPORT_LISTEN?\n", r.stderr)
+	r = call(command{ctx: t.Context(), clock: clock.System(), args: []string{"config", "check"}}, []string{"SALLYPORT_FOO=1"})
+	require.NotContains(t, r.stderr, "did you mean", "a short name is not near to every other")
 }
 
 // Help shows the settings where they matter: all of them for a server, and few for a command that only calls one.

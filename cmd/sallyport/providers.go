@@ -1,13 +1,20 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"strings"
 	"unicode"
 
 	"sallyport/internal/operator"
+	"sallyport/internal/platform/apiclient"
+	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/suggest"
+	"sallyport/internal/platform/terminal"
 	"sallyport/internal/reference"
 )
 
@@ -85,12 +92,15 @@ func (c providersShow) Run(e *env) error {
 		_, err := io.WriteString(e.stdout, visible(list[i].Text()))
 		return err
 	}
-	slugs := make([]string, len(list))
+	slugs, aliases := make([]string, len(list)), map[string]string{}
 	for i := range list {
 		slugs[i] = list[i].Slug
+		for _, alias := range list[i].Aliases {
+			aliases[alias] = list[i].Slug
+		}
 	}
 	return fmt.Errorf("there is no provider %q; `sallyport providers list` lists them%s", c.Slug,
-		suggest.Question(c.Slug, slugs))
+		suggest.Question(c.Slug, slugs, aliases))
 }
 
 type providersLint struct {
@@ -147,3 +157,30 @@ func visible(s string) string {
 		return unicode.ReplacementChar
 	}, s)
 }
+
+// missingProvider returns the message that the server has no such provider, with the one that is probably meant; empty if
+// it has, or if the server does not say.
+func missingProvider(ctx context.Context, api *apiclient.Client, name string) string {
+	_, err := api.Call(ctx, apiclient.Request{Method: http.MethodGet, Path: "/webhook-events/types",
+		Query: url.Values{"provider": {name}, "limit": {"1"}}})
+	var refused *apiclient.Error
+	if !errors.As(err, &refused) || refused.Code != apperr.CodeValidation || len(refused.Details) != 1 {
+		return ""
+	}
+	return refused.Details[0].Message
+}
+
+// warnProviders warns of filters by providers that the server does not have. They can match older events all the same.
+func (e *env) warnProviders(ctx context.Context, api *apiclient.Client, names []string) {
+	for _, name := range names {
+		if name == ownProvider {
+			continue
+		}
+		if message := missingProvider(ctx, api, name); message != "" {
+			e.note("warning: %s", terminal.Inline(message))
+		}
+	}
+}
+
+// ownProvider is the provider of the gateway's own events and of published ones.
+const ownProvider = "sallyport"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"sallyport/internal/platform/apiclient"
@@ -43,25 +44,36 @@ func (c *subscriptionsTrigger) Run(ctx context.Context, e *env) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return printRaw(e.stdout, a.Body)
-		}
-		r, err := into[struct {
-			EventUUID string `json:"event_uuid"`
-			EventType string `json:"event_type"`
-			SampleID  string `json:"sample_id"`
-		}](a.Body)
+		r, err := into[sampleRow](a.Body)
 		if err != nil {
 			return err
 		}
+		e.warn(r.Warnings)
+		if c.JSON {
+			return printRaw(e.stdout, a.Body)
+		}
 		if err := e.printFields([][2]string{{"Event", r.EventUUID}, {"Type", r.EventType}, {"Connection",
-			connection.Provider + "/" + connection.ConnectionID}, {"Sample", r.SampleID}}); err != nil {
+			connection.Provider + "/" + connection.ConnectionID}, {"Subscriptions", strconv.Itoa(r.Subscriptions)}, {"Sample",
+			r.SampleID}}); err != nil {
 			return err
+		}
+		if r.MinimalBody {
+			e.note("It has a minimal body: only what the gateway reads from it. --data-file names a file with a whole one.")
 		}
 		e.note("The sample was verified, stored and matched as a webhook of the provider is. Its deliveries:\n"+
 			"sallyport events show %s", terminal.Inline(r.EventUUID))
 		return nil
 	})
+}
+
+// sampleRow is the response to a sample.
+type sampleRow struct {
+	EventUUID     string       `json:"event_uuid"`
+	EventType     string       `json:"event_type"`
+	SampleID      string       `json:"sample_id"`
+	MinimalBody   bool         `json:"minimal_body"`
+	Subscriptions int          `json:"subscriptions"`
+	Warnings      []warningRow `json:"warnings"`
 }
 
 // connection returns the connection that the flag names, or the provider's only one.
@@ -82,6 +94,9 @@ func (c *subscriptionsTrigger) connection(ctx context.Context, api *apiclient.Cl
 	case len(ids) == 1 && !more:
 		return connectionName{c.Provider, ids[0]}, nil
 	case len(ids) == 0:
+		if message := missingProvider(ctx, api, c.Provider); message != "" {
+			return connectionName{}, usageError(message)
+		}
 		return connectionName{}, fmt.Errorf("there is no connection to %s; create one with\nsallyport connections create "+
 			"--provider %s", terminal.Inline(c.Provider), terminal.Inline(c.Provider))
 	default:

@@ -30,6 +30,7 @@ type used struct {
 const (
 	exampleSubscription = "sub_06dyxk8z3pk6n5q1v7wc4t2m9r"
 	exampleEvent        = "01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"
+	exampleReplay       = "rpl_06dyxk8z3pk6n5q1v7wc4t2m9r"
 )
 
 // mostUsed returns the ten operations that are used most, in an order in which each finds what it needs.
@@ -46,6 +47,23 @@ func mostUsed() []used {
 		{"replay-webhook-event", http.MethodPost, "/webhook-events/{event_uuid}/replay", exampleEvent},
 		{"create-webhook-replay", http.MethodPost, "/webhook-replays", ""},
 	}
+}
+
+// destructive returns operations that change or delete what exists, which the reference never prefills with an id of the
+// user's own.
+func destructive() []used {
+	return []used{
+		{"delete-webhook-subscription", http.MethodDelete, "/webhook-subscriptions/{id}", exampleSubscription},
+		{"update-webhook-subscription", http.MethodPatch, "/webhook-subscriptions/{id}", exampleSubscription},
+		{"expunge-webhook-event-payload", http.MethodDelete, "/webhook-events/{event_uuid}/payload", exampleEvent},
+		{"cancel-webhook-replay", http.MethodPost, "/webhook-replays/{id}/cancel", exampleReplay},
+	}
+}
+
+// hashOf is the fragment of an operation in the reference.
+func hashOf(o used) string {
+	tag, _ := at(published().root, "paths", o.path, strings.ToLower(o.method), "tags").([]any)
+	return "tag/" + strings.ReplaceAll(strings.ToLower(text(tag[0])), " ", "-") + "/" + o.method + o.path
 }
 
 // file requests a file. headers has names and values in turn.
@@ -137,8 +155,11 @@ type seenDocs struct {
 	Operations map[string]struct {
 		Status    int
 		URL, Body string
+		// Send is where the button is that sends the request.
+		Send struct{ X, Y, Width, Height float64 }
 	}
-	Widths map[string]int
+	Others map[string]struct{ Sample, Form string }
+	Widths map[string]float64
 	Kept   struct {
 		First, Browser, TabAgain, Forgotten        struct{ Tab, Browser bool }
 		AfterReload, OtherTabBefore, OtherTabAfter string
@@ -149,17 +170,16 @@ type seenDocs struct {
 // and logs no error.
 func (w *world) browse(dir, chromium string, telephone bool) (seen seenDocs) {
 	w.t.Helper()
-	var operations []object
-	for _, o := range mostUsed() {
-		tag, _ := at(published().root, "paths", o.path, strings.ToLower(o.method), "tags").([]any)
-		hash := "tag/" + strings.ReplaceAll(strings.ToLower(text(tag[0])), " ", "-") + "/" + o.method + o.path
-		operations = append(operations, object{"id": o.id, "method": o.method, "path": o.path, "hash": hash,
-			"example": o.example})
+	list := func(operations []used) (out []object) {
+		for _, o := range operations {
+			out = append(out, object{"id": o.id, "method": o.method, "path": o.path, "hash": hashOf(o), "example": o.example})
+		}
+		return out
 	}
 	peer := startPeer(w.t, dir, "docs.mjs")
 	// SALLYPORT_SCREENSHOTS names a folder for what the browser shows.
-	peer.say(object{"chromium": chromium, "base": w.base, "key": w.key, "operations": operations,
-		"folder": os.Getenv("SALLYPORT_SCREENSHOTS"), "telephone": telephone})
+	peer.say(object{"chromium": chromium, "base": w.base, "key": w.key, "operations": list(mostUsed()),
+		"others": list(destructive()), "folder": os.Getenv("SALLYPORT_SCREENSHOTS"), "telephone": telephone})
 	peer.hear(&seen)
 	require.Empty(w.t, seen.Error)
 	require.Empty(w.t, seen.Elsewhere, "requests to other servers")
@@ -190,10 +210,33 @@ func TestDocsInABrowser(t *testing.T) {
 			require.Less(w.t, seen.Operations[o.id].Status, 300, "%s: %+v", o.id, seen.Operations[o.id])
 			require.NotZero(w.t, seen.Operations[o.id].Status, o.id)
 		}
+		own := w.newestIDs()
+		for _, o := range destructive() {
+			for _, shown := range []string{seen.Others[o.id].Sample, seen.Others[o.id].Form} {
+				require.Contains(w.t, shown, o.example, o.id)
+				require.NotRegexp(w.t, own, shown, "%s is prefilled with an id of the user's own", o.id)
+			}
+		}
 	})
 }
 
-// On a telephone no operation of the reference is wider than the screen.
+// newestIDs matches the ids of the newest subscriptions and events.
+func (w *world) newestIDs() string {
+	w.t.Helper()
+	var ids []string
+	for path, field := range map[string]string{"/webhook-subscriptions": "id", "/webhook-events": "event_uuid"} {
+		var rows []object
+		w.call(w.dev(), http.MethodGet, path+"?limit=50", nil).want(w, http.StatusOK).into(w, &rows)
+		require.NotEmpty(w.t, rows, path)
+		for _, row := range rows {
+			ids = append(ids, text(row[field]))
+		}
+	}
+	return strings.Join(ids, "|")
+}
+
+// On a telephone no operation of the reference is wider than the screen, and each of the most used ones can be sent by a
+// touch.
 func TestDocsOnATelephone(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)
@@ -202,7 +245,14 @@ func TestDocsOnATelephone(t *testing.T) {
 	each(t, func(w *world) {
 		seen := w.browse(dir, chromium, true)
 		for _, o := range mostUsed() {
-			require.Equal(w.t, 390, seen.Widths[o.id], "%s scrolls sideways", o.id)
+			require.LessOrEqual(w.t, seen.Widths[o.id], 390.0, "%s is wider than the screen", o.id)
+			sent := seen.Operations[o.id]
+			require.NotZero(w.t, sent.Send.Width, o.id)
+			require.GreaterOrEqual(w.t, sent.Send.X, 0.0, o.id)
+			require.LessOrEqual(w.t, sent.Send.X+sent.Send.Width, 390.0, "%s: Send is off the screen", o.id)
+			require.LessOrEqual(w.t, sent.Send.Y+sent.Send.Height, 844.0, "%s: Send is off the screen", o.id)
+			require.NotZero(w.t, sent.Status, o.id)
+			require.Less(w.t, sent.Status, 300, "%s: %+v", o.id, sent)
 		}
 	})
 }

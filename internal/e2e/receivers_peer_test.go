@@ -66,6 +66,13 @@ func TestRealReceivers(t *testing.T) {
 				require.Equal(w.t, http.StatusBadRequest, *e.LastError.HTTPStatus, "the signature is of another secret")
 			}
 		})
+		w.run("sample", func(w *world) {
+			var sample sampleSent
+			w.call(w.dev(), http.MethodPost, "/connections/github/acme/webhook-sample", object{"event_type": "issues.opened"}).
+				want(w, http.StatusCreated).into(w, &sample)
+			g := next()
+			require.Equal(w.t, given{"/github", sample.SampleID, "issues", g.Event, ""}, g, "GitHub's library verifies it")
+		})
 		w.run("cloudevents", func(w *world) {
 			const token = "a token of thirty-two characters"
 			c := w.connect(w.dev(), object{"provider": "cloudevents", "connection_id": "bus", "webhook_secret": token})

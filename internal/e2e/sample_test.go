@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"maps"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -70,8 +71,11 @@ func privateKeys() map[string]string {
 // sampleSent is the response to a sample.
 type sampleSent struct {
 	receipt
-	EventType string `json:"event_type"`
-	SampleID  string `json:"sample_id"`
+	EventType     string `json:"event_type"`
+	SampleID      string `json:"sample_id"`
+	MinimalBody   bool   `json:"minimal_body"`
+	Subscriptions int    `json:"subscriptions"`
+	Warnings      []struct{ Location, Rule, Message string }
 }
 
 // A sample of every provider that ships goes the whole way of a webhook: it is verified under the connection's secret,
@@ -167,10 +171,14 @@ func TestSampleRules(t *testing.T) {
 
 		invalid := func(body object, location string) {
 			w.t.Helper()
-			require.Contains(w.t, strings.Join(w.call(w.dev(), http.MethodPost, path, body).violations(w), "\n"), location)
+			require.Regexp(w.t, "(?m)^"+regexp.QuoteMeta(location)+" ",
+				strings.Join(w.call(w.dev(), http.MethodPost, path, body).violations(w), "\n"))
 		}
-		invalid(object{"event_type": "two words"}, "body.event_type")
+		for _, kind := range []string{"two words", "issues.*", "*", "issues..x", ".push", "push.", "sallyport.ping"} {
+			invalid(object{"event_type": kind}, "body.event_type")
+		}
 		invalid(object{"event_type": "push", "data": "text"}, "body.data")
+		invalid(object{"event_type": "push", "data": []int{1}}, "body.data")
 		invalid(object{}, "body.event_type")
 		w.call(w.dev(), http.MethodPost, strings.Replace(path, "acme", "nowhere", 1), object{"event_type": "push"}).
 			refused(w, http.StatusNotFound, apperr.CodeNotFound)
@@ -180,5 +188,77 @@ func TestSampleRules(t *testing.T) {
 		w.call(w.dev(), http.MethodPost, "/connections/github/acme", object{"operation": "disable"}).want(w, http.StatusOK)
 		w.call(w.dev(), http.MethodPost, path, object{"event_type": "push"}).refused(w, http.StatusConflict,
 			apperr.CodeSampleUnavailable)
+	})
+}
+
+// Receivers know a sample by the gateway's own header, in both modes, and take no real webhook for one, also if it says
+// so. The response names the stored type, the subscriptions that get it, a minimal body, and a type that is not known.
+func TestSampleIsMarked(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		raw, envelope := newReceiver(w.t, status(http.StatusOK)), newReceiver(w.t, status(http.StatusOK))
+		w.subscribe(raw.url, object{"payload_mode": "raw"})
+		w.subscribe(envelope.url)
+		conn := w.connectGitHub("acme")
+		const path = "/connections/github/acme/webhook-sample"
+		send := func(kind string) (out sampleSent) {
+			w.call(w.dev(), http.MethodPost, path, object{"event_type": kind}).want(w, http.StatusCreated).into(w, &out)
+			w.awaitEvent(out.EventUUID, "forwarded")
+			return out
+		}
+		known := send("issues.opened")
+		require.False(w.t, known.MinimalBody)
+		require.Equal(w.t, 2, known.Subscriptions)
+		require.Empty(w.t, known.Warnings)
+		unknown := send("issues.flown")
+		require.True(w.t, unknown.MinimalBody)
+		require.Equal(w.t, "event_type", unknown.Warnings[0].Location)
+		require.Contains(w.t, unknown.Warnings[0].Message, "sallyport providers show github")
+		for _, sink := range []*receiver{raw, envelope} {
+			got := sink.wait(w.t, 2)
+			require.ElementsMatch(w.t, []string{known.SampleID, unknown.SampleID},
+				[]string{got[0].header.Get("Sallyport-Sample"), got[1].header.Get("Sallyport-Sample")})
+		}
+		m := githubAs(githubSecret, "push", "a stranger's", `{"ref":"a"}`).with("Sallyport-Sample", "smp_x")
+		real := w.deliver(conn.pathToken(), m).EventUUID
+		w.awaitEvent(real, "forwarded")
+		require.Empty(w.t, raw.wait(w.t, 3)[2].header.Get("Sallyport-Sample"))
+		require.Empty(w.t, envelope.wait(w.t, 3)[2].header.Get("Sallyport-Sample"))
+		var e struct{ Headers map[string]string }
+		w.call(w.dev(), http.MethodGet, "/webhook-events/"+real, nil).want(w, http.StatusOK).into(w, &e)
+		require.NotContains(w.t, e.Headers, "sallyport-sample")
+	})
+}
+
+// A sample is no way to have content signed with a secret that no one may read: its signature counts at no gateway, that
+// of a body which the caller chose reaches no receiver, and only a caller who may publish events chooses one.
+func TestSampleSignsNothingForOthers(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		raw := newReceiver(w.t, status(http.StatusOK))
+		w.subscribe(raw.url, object{"payload_mode": "raw"})
+		w.connectGitHub("acme")
+		other := w.connectGitHub("other")
+		const path, signature = "/connections/github/acme/webhook-sample", "X-Hub-Signature-256"
+		order := object{"event_type": "push"}
+		w.call(w.dev(), http.MethodPost, path, order).want(w, http.StatusCreated)
+		got := raw.wait(w.t, 1)[0]
+		require.NotEmpty(w.t, got.header.Get(signature))
+		again := message{http.Header{}, got.body}
+		for _, name := range []string{"Content-Type", signature, "X-Github-Event", "X-Github-Delivery"} {
+			again = again.with(name, got.header.Get(name))
+		}
+		w.post(other.pathToken(), again).refused(w, http.StatusUnauthorized, apperr.CodeSignatureInvalid)
+
+		order["data"] = object{"ref": "chosen"}
+		w.call(w.dev(), http.MethodPost, path, order).want(w, http.StatusCreated)
+		got = raw.wait(w.t, 2)[1]
+		require.Contains(w.t, string(got.body), "chosen")
+		require.Empty(w.t, got.header.Get(signature))
+
+		key := byKey(w.newKey(w.env, allow("connections")).Key)
+		w.call(key, http.MethodPost, path, order).refused(w, http.StatusForbidden, apperr.CodeGrantDenied)
+		delete(order, "data")
+		w.call(key, http.MethodPost, path, order).want(w, http.StatusCreated)
 	})
 }

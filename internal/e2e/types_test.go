@@ -126,7 +126,8 @@ func TestTypesAsTheProviderWritesThem(t *testing.T) {
 }
 
 // A pattern that no type of the subscription's provider fits gets a warning and no error, when it is created and
-// changed, and in a test; without a provider there is nothing to compare it with.
+// changed, and in a test. The providers of a subscription without one are those that are connected; if nothing is known
+// of one of them, there is nothing to compare with.
 func TestWarningsAboutPatterns(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -155,7 +156,7 @@ func TestWarningsAboutPatterns(t *testing.T) {
 		got, _ = create(object{"event_types": patterns, "connection_id": "shop"})
 		require.Equal(w.t, []string{"event_types[1]", "event_types[4]"}, got)
 		got, _ = create(object{"event_types": patterns})
-		require.Empty(w.t, got)
+		require.Equal(w.t, []string{"event_types[1]", "event_types[4]"}, got, "Shopify is all that is connected")
 		got, _ = create(object{"event_types": []string{"order/create"}, "provider_config_key": "generic-hmac"})
 		require.Empty(w.t, got, "nothing is known of its types")
 
@@ -166,10 +167,51 @@ func TestWarningsAboutPatterns(t *testing.T) {
 		require.Equal(w.t, []string{"event_types[0]", "event_type"}, got)
 		got, _ = warned(http.MethodPost, item+"/test", http.StatusOK, object{"dry_run": true})
 		require.Equal(w.t, []string{"event_types[0]"}, got)
+		_, everywhere := create(object{"event_types": []string{"*"}})
+		everywhere = "/webhook-subscriptions/" + everywhere + "/test"
+		got, _ = warned(http.MethodPost, everywhere, http.StatusOK, object{"event_type": "orders.made", "dry_run": true})
+		require.Equal(w.t, []string{"event_type"}, got)
+		w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "own", "webhook_secret": shopifySecret})
+		got, _ = create(object{"event_types": patterns})
+		require.Empty(w.t, got)
+		got, _ = warned(http.MethodPost, everywhere, http.StatusOK, object{"event_type": "orders.made", "dry_run": true})
+		require.Empty(w.t, got)
 		w.call(w.dev(), http.MethodPatch, item, object{"event_types": []string{"orders/cr*"}}).refused(w,
 			http.StatusUnprocessableEntity, apperr.CodeValidation)
 		w.call(w.dev(), http.MethodPatch, item, object{"event_types": []string{"orders:*"}}).refused(w,
 			http.StatusUnprocessableEntity, apperr.CodeValidation)
+	})
+}
+
+// A subscription to raw webhooks of a provider whose signature the receiver cannot verify in every attempt gets a
+// warning that says why, with the provider named or with all that are connected.
+func TestWarningsAboutSignatures(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		sink := newReceiver(w.t, status(200))
+		rules := func(of object) (list []string) {
+			var made struct {
+				Warnings []warning `json:"warnings"`
+			}
+			body := merged(object{"forward_url": sink.url, "event_types": []string{"*"}, "payload_mode": "raw"}, of)
+			w.call(w.dev(), http.MethodPost, "/webhook-subscriptions", body).want(w, http.StatusCreated).into(w, &made)
+			for _, one := range made.Warnings {
+				require.Equal(w.t, "payload_mode", one.Location)
+				list = append(list, one.Rule)
+			}
+			return list
+		}
+		require.Empty(w.t, rules(nil))
+		for key, want := range map[string][]string{"stripe": {"signature_age"}, "slack": {"signature_age"},
+			"standard-webhooks": {"signature_replaced"}, "github": nil} {
+			require.Equal(w.t, want, rules(object{"provider_config_key": key}), key)
+			require.Empty(w.t, rules(object{"provider_config_key": key, "payload_mode": "envelope"}), key)
+		}
+		for _, slug := range []string{"github", "stripe"} {
+			w.connect(w.dev(), object{"provider": slug, "connection_id": "acme", "webhook_secret": "a secret of the provider"})
+		}
+		require.Equal(w.t, []string{"signature_age"}, rules(nil))
+		require.Equal(w.t, []string{"signature_age"}, rules(object{"connection_id": "acme"}))
 	})
 }
 
@@ -188,7 +230,7 @@ func TestTypesOfProviders(t *testing.T) {
 			return list, a.header.Get("X-Next-Cursor")
 		}
 		var all []row
-		const first = "provider=shopify,dropbox&order=asc&limit=50"
+		const first = "provider=shopify,dropbox&limit=50"
 		list, next := page(first)
 		for all = list; next != ""; all = append(all, list...) {
 			list, next = page(first + "&cursor=" + next)
@@ -196,15 +238,21 @@ func TestTypesOfProviders(t *testing.T) {
 		require.Equal(w.t, row{"dropbox", "delta", "delta"}, all[0])
 		require.Contains(w.t, all, row{"shopify", "orders.create", "orders/create"})
 		require.Greater(w.t, len(all), 200)
-		backwards, _ := page("provider=shopify&limit=1")
+		backwards, _ := page("provider=shopify&order=desc&limit=1")
 		require.Equal(w.t, all[len(all)-1], backwards[0])
 		none, _ := page("provider=generic-hmac")
 		require.Empty(w.t, none)
+		for key, want := range map[string]string{"githb": "github", "forgejo": "gitea"} {
+			e := w.call(w.dev(), http.MethodGet, "/webhook-events/types?provider="+key, nil).refused(w,
+				http.StatusUnprocessableEntity, apperr.CodeValidation)
+			require.Equal(w.t, []apperr.Detail{{Location: "query.provider[0]", Rule: "exists",
+				Message: "there is no provider \"" + key + "\". Did you mean " + want + "?"}}, e.Error.Details)
+		}
 	})
 }
 
 // Shopify's own library signs what is received as orders/create and reaches the subscription with that pattern, in the
-// bytes that the library accepts under its signature.
+// bytes and with the headers that the library accepts. So it does with a sample.
 func TestShopifysLibrary(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)
@@ -224,32 +272,43 @@ func TestShopifysLibrary(t *testing.T) {
 			}
 			return m
 		}
-		validate := func(header http.Header, body string) (valid bool) {
+		type verdict struct {
+			Valid  bool   `json:"valid"`
+			Topic  string `json:"topic"`
+			Domain string `json:"domain"`
+		}
+		validate := func(header http.Header, body string) (out verdict) {
 			headers := map[string]string{}
 			for name := range header {
 				headers[name] = header.Get(name)
 			}
 			peer.say(object{"validate": object{"body": body, "headers": headers}})
-			var out struct {
-				Valid bool `json:"valid"`
-			}
 			peer.hear(&out)
-			return out.Valid
+			return out
 		}
 		sink := newReceiver(w.t, status(200))
 		w.subscribe(sink.url, object{"event_types": []string{"orders/create"}, "payload_mode": "raw"})
 		shop := w.connect(w.dev(), object{"provider": "shopify", "connection_id": "shop", "webhook_secret": shopifySecret})
 
 		m := sign("orders/create")
-		require.True(w.t, validate(m.header, body))
+		require.True(w.t, validate(m.header, body).Valid)
 		require.Equal(w.t, "orders.create", w.awaitEvent(w.fresh(shop.pathToken(), m), "forwarded").EventType)
 		w.fresh(shop.pathToken(), sign("orders/paid"))
 		got := sink.all()
 		require.Len(w.t, got, 1)
 		require.Equal(w.t, body, string(got[0].body))
 		require.Equal(w.t, "orders.create", got[0].header.Get("Sallyport-Event-Type"))
-		require.True(w.t, validate(m.header, string(got[0].body)), "the bytes that the library has signed")
-		require.False(w.t, validate(m.header, body+" "))
+		require.Equal(w.t, verdict{true, "ORDERS_CREATE", "acme.myshopify.com"},
+			validate(got[0].header, string(got[0].body)))
+		require.False(w.t, validate(got[0].header, body+" ").Valid)
+		var sample sampleSent
+		w.call(w.dev(), http.MethodPost, "/connections/shopify/shop/webhook-sample", object{"event_type": "orders/create"}).
+			want(w, http.StatusCreated).into(w, &sample)
+		require.Equal(w.t, "orders.create", sample.EventType)
+		w.awaitEvent(sample.EventUUID, "forwarded")
+		got = sink.wait(w.t, 2)
+		require.Equal(w.t, verdict{true, "ORDERS_CREATE", "sample.myshopify.com"},
+			validate(got[1].header, string(got[1].body)))
 		forged := sign("orders/create")
 		forged.body = append(forged.body, ' ')
 		w.post(shop.pathToken(), forged).refused(w, http.StatusUnauthorized, apperr.CodeSignatureInvalid)

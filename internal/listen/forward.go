@@ -129,7 +129,7 @@ func (l *listener) headers(e *event, body []byte, now time.Time) http.Header {
 	h.Set("Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10))
 	h.Set("Webhook-Signature", deliveries.Sign(l.key, e.EventUUID, now.Unix(), body))
 	for name, value := range map[string]string{"Sallyport-Event-Type": e.EventType, "Sallyport-Provider": e.Provider,
-		"Sallyport-Connection-Id": e.ConnectionID} {
+		"Sallyport-Connection-Id": e.ConnectionID, "Sallyport-Sample": e.Headers["sallyport-sample"]} {
 		if value != "" {
 			h.Set(name, value)
 		}

@@ -22,6 +22,10 @@ func (l *Loader) unknownVariables() {
 			known = append(known, s.variable())
 		}
 	}
+	ends := make([]string, len(known))
+	for i, name := range known {
+		ends[i] = strings.TrimPrefix(name, variablePrefix)
+	}
 	flags := map[string]bool{}
 	for _, s := range settings() {
 		flags[s.variable()] = !s.env // reported as a setting of another source
@@ -32,8 +36,9 @@ func (l *Loader) unknownVariables() {
 			continue
 		}
 		message := "is not a setting"
-		if meant, ok := suggest.Name(name, known); ok {
-			message += ", did you mean " + meant + "?"
+		// Without what all of them begin with: a name of three letters is not near to every other of four.
+		if meant, ok := suggest.Name(strings.TrimPrefix(name, variablePrefix), ends); ok {
+			message += ", did you mean " + variablePrefix + meant + "?"
 		}
 		l.report(problem{Key: name, Origin: settingOrigin{Source: sourceEnvironment, Name: "environment"}, Message: message})
 	}

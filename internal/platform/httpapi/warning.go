@@ -4,7 +4,9 @@ package httpapi
 type Warning struct {
 	// The location, for example `event_types[0]`, relative to the body of the request.
 	Location string `json:"location" example:"event_types[0]"`
-	// The name of the rule. `known_type`: the provider is not known to send an event of such a type.
+	// The name of the rule. `known_type`: the provider is not known to send an event of such a type. `signature_age`: the
+	// provider's own signature expires before the last retry. `signature_replaced`: the provider's own signature has the
+	// headers of the gateway's, and is left out.
 	Rule string `json:"rule" example:"known_type"`
 	// A human-readable message.
 	Message string `json:"message"`

@@ -3,6 +3,7 @@
 package page
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"net/url"
@@ -33,6 +34,21 @@ type Query struct {
 	Cursor string `query:"cursor" maxLength:"512"`
 	// `desc` (default): newest first. `asc`: oldest first.
 	Order string `query:"order" enum:"asc,desc" default:"desc"`
+}
+
+// AscendingQuery is embedded instead of Query into the input of a list whose rows are ordered by name.
+type AscendingQuery struct {
+	// The maximum number of rows on a page. Default 50.
+	Limit int `query:"limit" minimum:"1" maximum:"250" default:"50"`
+	// The position of the page: the `X-Next-Cursor` of the previous page, with the same filters.
+	Cursor string `query:"cursor" maxLength:"512"`
+	// `asc` (default): in order. `desc`: the last first.
+	Order string `query:"order" enum:"asc,desc" default:"asc"`
+}
+
+// Parse is that of a Query.
+func (q AscendingQuery) Parse(scope string, valid func(key string) bool) (Request, error) {
+	return Query{Limit: q.Limit, Cursor: q.Cursor, Order: cmp.Or(q.Order, "asc")}.Parse(scope, valid)
 }
 
 // Request is a checked Query.

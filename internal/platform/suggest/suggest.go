@@ -1,7 +1,11 @@
 // Package suggest finds the name that a mistyped one probably means.
 package suggest
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 const (
 	// maxWord bounds the names that are compared, in bytes.
@@ -26,12 +30,23 @@ func Name(word string, known []string) (nearest string, ok bool) {
 	return nearest, ok
 }
 
-// Question returns ". Did you mean …?" with the nearest name, to end a sentence with, and nothing without one.
-func Question(word string, known []string) string {
-	if name, ok := Name(word, known); ok {
-		return ". Did you mean " + name + "?"
+// Question returns ". Did you mean …?" with the nearest name, to end a sentence with, and nothing without one. aliases are
+// known names by other names for them.
+func Question(word string, known []string, aliases map[string]string) string {
+	names := slices.Concat(known, slices.Sorted(maps.Keys(aliases)))
+	name, ok := Name(word, names)
+	for alias := range aliases {
+		if plain(alias) == plain(word) {
+			name, ok = alias, true
+		}
 	}
-	return ""
+	if !ok {
+		return ""
+	}
+	if of, ok := aliases[name]; ok {
+		name = of
+	}
+	return ". Did you mean " + name + "?"
 }
 
 func plain(s string) string { return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(s)) }

@@ -23,8 +23,11 @@ func TestName(t *testing.T) {
 		require.Equal(t, want, got, word)
 		require.Equal(t, want != "", ok, word)
 	}
-	require.Equal(t, ". Did you mean github?", suggest.Question("githb", known))
-	require.Empty(t, suggest.Question("acme", known))
+	require.Equal(t, ". Did you mean github?", suggest.Question("githb", known, nil))
+	require.Empty(t, suggest.Question("acme", known, nil))
+	aliases := map[string]string{"forgejo": "gitea"}
+	require.Equal(t, ". Did you mean gitea?", suggest.Question("Forgejo", known, aliases))
+	require.Equal(t, ". Did you mean gitea?", suggest.Question("forgjo", known, aliases))
 }
 
 // One edit of a name of at least three bytes is always recognised if no other name is known.

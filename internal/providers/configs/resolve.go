@@ -9,7 +9,6 @@ import (
 
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
-	"sallyport/internal/platform/suggest"
 )
 
 // maxCached bounds the environments whose configurations are in memory.
@@ -82,10 +81,7 @@ func (s *Service) Suggest(ctx context.Context, env id.Environment, key string) s
 	if known, err := s.snapshot(ctx, env); err == nil { // a suggestion is not worth an error
 		keys = slices.Sorted(maps.Keys(known.byKey))
 	}
-	for _, p := range s.providers.List() {
-		keys = append(keys, p.Definition.Slug)
-	}
-	return suggest.Question(key, keys)
+	return s.suggest(key, keys)
 }
 
 // Hold reports whether the configuration of the key is one of the provider, and keeps it from being deleted until the

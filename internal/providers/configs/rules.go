@@ -33,7 +33,7 @@ func hasKeyCharacters(s string) bool {
 func (s *Service) checkIdentity(v *apperr.Violations, in *NewConfig) (key string, p *registry.Provider) {
 	p, known := s.providers.Get(in.Provider)
 	if !known {
-		v.Add("provider", "exists", "there is no such provider"+s.suggestProvider(in.Provider))
+		v.Add("provider", "exists", "there is no such provider"+s.suggest(in.Provider, nil))
 	}
 	if key = in.Provider; in.Key == nil {
 		return key, p
@@ -54,12 +54,16 @@ func (s *Service) checkIdentity(v *apperr.Violations, in *NewConfig) (key string
 	return key, nil
 }
 
-func (s *Service) suggestProvider(slug string) string {
-	var slugs []string
+// suggest asks for the provider that a name probably means, or for one of the keys.
+func (s *Service) suggest(name string, keys []string) string {
+	aliases := map[string]string{}
 	for _, p := range s.providers.List() {
-		slugs = append(slugs, p.Definition.Slug)
+		keys = append(keys, p.Definition.Slug)
+		for _, alias := range p.Definition.Aliases {
+			aliases[alias] = p.Definition.Slug
+		}
 	}
-	return suggest.Question(slug, slugs)
+	return suggest.Question(name, keys, aliases)
 }
 
 // proposal is a change and the configuration that it leads to.

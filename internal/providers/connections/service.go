@@ -350,6 +350,25 @@ func (*Service) ExistsUnderAnyKey(ctx context.Context, q db.Querier, env id.Envi
 	return exists, nil
 }
 
+// ProvidersInUse returns the slugs of the providers of which the environment has connections, sorted.
+func (s *Service) ProvidersInUse(ctx context.Context, env id.Environment) ([]string, error) {
+	rows, err := s.db.Read().QueryContext(ctx, `SELECT DISTINCT provider FROM connections
+		WHERE environment_id = $1 ORDER BY provider`, string(env))
+	if err != nil {
+		return nil, fmt.Errorf("list the providers in use: %w", err)
+	}
+	var slugs []string
+	err = db.Each(rows, func(r *sql.Rows) error {
+		var slug string
+		if err := r.Scan(&slug); err != nil {
+			return fmt.Errorf("list the providers in use: %w", err)
+		}
+		slugs = append(slugs, slug)
+		return nil
+	})
+	return slugs, err
+}
+
 // OfID returns the connections of that id that the environment has, one for each provider configuration.
 func (s *Service) OfID(ctx context.Context, env id.Environment, connectionID string) ([]Connection, error) {
 	if !validName(connectionID) {

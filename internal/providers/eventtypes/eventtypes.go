@@ -5,7 +5,10 @@ package eventtypes
 import (
 	"maps"
 	"strings"
+	"time"
 	"unicode"
+
+	"sallyport/internal/platform/suggest"
 )
 
 // Wildcard is the segment of a pattern that matches any segment.
@@ -77,6 +80,13 @@ type Provider struct {
 	Rules Rules
 	// Known is empty if nothing is known of the types. Otherwise it may still miss some.
 	Known []Known
+	// Aliases are other names under which people look for the provider.
+	Aliases []string
+	// MaxAge is how long a receiver that verifies the provider's own signature accepts it; 0 for no limit.
+	MaxAge time.Duration
+	// Replaced reports that the provider's signature comes in the headers of Standard Webhooks, in which the gateway sends
+	// its own.
+	Replaced bool
 }
 
 // Source returns what is known now, in the order of the slugs. Implementations read only memory.
@@ -90,6 +100,20 @@ func All(s Source) []*Provider {
 		return nil
 	}
 	return s.EventTypes()
+}
+
+// Suggest asks for the provider that a key which does not exist probably means, such as ". Did you mean github?"; empty
+// if none is near.
+func Suggest(s Source, key string) string {
+	var keys []string
+	aliases := map[string]string{}
+	for _, p := range All(s) {
+		keys = append(keys, p.Slug)
+		for _, alias := range p.Aliases {
+			aliases[alias] = p.Slug
+		}
+	}
+	return suggest.Question(key, keys, aliases)
 }
 
 // Of returns what is known of the types of a provider; nil for one that the source does not know.

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,6 +20,9 @@ type Definition struct {
 	Slug string `yaml:"slug"`
 	// DisplayName is the provider's own spelling of its name.
 	DisplayName string `yaml:"display_name"`
+	// Aliases are other names under which people look for the provider, such as that of a product of it or of software
+	// that sends the same webhooks. They are only suggested: as Slug, and none is the slug of another definition.
+	Aliases []string `yaml:"aliases"`
 	// Categories group providers in the catalog; lower-case words joined by hyphens.
 	Categories []string `yaml:"categories"`
 	// DocsURL is the documentation that the definition was written from; https.
@@ -82,6 +86,7 @@ func (d *Definition) check(stem string, builtin *Registry, wrong report) {
 		utf8.RuneCountInString(d.DisplayName) > maxDisplayName {
 		wrong("display_name", "must be 1 to 80 characters without spaces around them")
 	}
+	d.checkAliases(builtin, wrong)
 	if len(d.Categories) == 0 || len(d.Categories) > maxCategories {
 		wrong("categories", "needs 1 to 8 entries")
 	}
@@ -103,6 +108,26 @@ func (d *Definition) check(stem string, builtin *Registry, wrong report) {
 	if d.Webhooks != nil {
 		if setup := d.Webhooks.Setup; strings.TrimSpace(setup) == "" || len(setup) > maxSetupBytes {
 			wrong("webhooks.setup", "must explain how to set the webhook up at the provider, in at most 8 KiB")
+		}
+	}
+}
+
+// maxAliases bounds the other names of a provider.
+const maxAliases = 16
+
+func (d *Definition) checkAliases(builtin *Registry, wrong report) {
+	if len(d.Aliases) > maxAliases {
+		wrong("aliases", fmt.Sprintf("has more than %d entries", maxAliases))
+	}
+	for i, alias := range d.Aliases {
+		field := fmt.Sprintf("aliases[%d]", i)
+		switch {
+		case len(alias) > 63 || !word.MatchString(alias):
+			wrong(field, "must be lower-case letters, digits and single hyphens between them, at most 63 bytes")
+		case alias == d.Slug || slices.Index(d.Aliases, alias) != i:
+			wrong(field, "is listed twice or the slug")
+		case builtin != nil && builtin.bySlug[alias] != nil:
+			wrong(field, "is the slug of a definition that ships")
 		}
 	}
 }

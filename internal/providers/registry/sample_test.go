@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/providers/eventtypes"
 	"sallyport/internal/providers/registry"
 	"sallyport/internal/providers/verification"
 )
@@ -124,11 +125,59 @@ func (c *sampleCase) check(t *testing.T, v *verification.Verifier, eventType str
 	if !c.accept {
 		require.Equal(t, "1", result.KeyID, "the newest secret signs")
 	}
+	require.True(t, verification.IsSample(s.Body), "the gateway that gets it must know it")
 	order.Data = json.RawMessage(`["a"]`)
 	_, err = v.Sample(t.Context(), order)
-	if err != nil {
-		require.ErrorIs(t, err, verification.ErrSampleType)
+	require.ErrorIs(t, err, verification.ErrSampleData, "it has no place for the mark")
+}
+
+// A sample has what the provider's own libraries read besides the signature: the headers of one generation of webhooks,
+// and the kind of the request.
+func TestSamplesAreWhole(t *testing.T) {
+	t.Parallel()
+	builtin, err := registry.Builtin()
+	require.NoError(t, err)
+	sample := func(slug, eventType string) *verification.Sample {
+		p, _ := builtin.Get(slug)
+		s, err := connectWith(t, slug, verification.Settings{}, "a secret of the provider").Sample(t.Context(),
+			verification.SampleOrder{Type: eventType, Known: p.Webhooks.KnownTypes(), ID: "sample_0b1c2d3e4f",
+				PublicURL: "https://hooks.example.com", Path: "/x", Now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)})
+		require.NoError(t, err)
+		return s
 	}
+	for eventType, topic := range map[string]string{"orders.create": "orders/create", "app.uninstalled": "app/uninstalled",
+		"customer.tags_added": "customer.tags_added"} {
+		h := sample("shopify", eventType).Header
+		require.Equal(t, topic, h.Get("X-Shopify-Topic"))
+		require.NotEmpty(t, h.Get("X-Shopify-Shop-Domain"))
+		require.NotEmpty(t, h.Get("X-Shopify-Api-Version"))
+		require.NotEmpty(t, h.Get("X-Shopify-Webhook-Id"))
+		for _, name := range []string{"Shopify-Topic", "Shopify-Action", "Shopify-Hmac-Sha256"} {
+			require.Empty(t, h.Get(name), "it is of the other generation")
+		}
+	}
+	require.Equal(t, "Merge Request Hook", sample("gitlab", "merge_request.open").Header.Get("X-Gitlab-Event"))
+	require.Equal(t, "Push Hook", sample("gitlab", "push").Header.Get("X-Gitlab-Event"))
+	require.Contains(t, string(sample("slack", "app_mention").Body), `"type":"event_callback"`)
+	require.NotContains(t, string(sample("slack", "slash_command./weather").Body), "event_callback")
+}
+
+// The types of a provider come with its other names, and with what limits the use of its signature behind the gateway.
+func TestWhatIsKnownOfProviders(t *testing.T) {
+	t.Parallel()
+	builtin, err := registry.Builtin()
+	require.NoError(t, err)
+	of := func(key string) *eventtypes.Provider { return eventtypes.Of(builtin, key) }
+	for key, seconds := range map[string]int{"stripe": 300, "slack": 300, "standard-webhooks": 300, "github": 0, "shopify": 0} {
+		require.Equal(t, time.Duration(seconds)*time.Second, of(key).MaxAge, key)
+	}
+	for key, want := range map[string]bool{"standard-webhooks": true, "gitlab": true, "github": false, "stripe": false} {
+		require.Equal(t, want, of(key).Replaced, key)
+	}
+	for word, want := range map[string]string{"forgejo": "gitea", "WhatsApp": "meta", "githb": "github", "forgjo": "gitea"} {
+		require.Equal(t, ". Did you mean "+want+"?", eventtypes.Suggest(builtin, word))
+	}
+	require.Empty(t, eventtypes.Suggest(builtin, "something-else"))
 }
 
 // requireUnique requires that the next sample is no duplicate of the one, by its id or its body.

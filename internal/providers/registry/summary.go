@@ -14,8 +14,10 @@ type Summary struct {
 	Slug        string   `json:"provider"`
 	DisplayName string   `json:"display_name"`
 	Categories  []string `json:"categories"`
-	DocsURL     string   `json:"docs_url"`
-	Source      Source   `json:"source"`
+	// Aliases are other names under which people look for the provider.
+	Aliases []string `json:"aliases"`
+	DocsURL string   `json:"docs_url"`
+	Source  Source   `json:"source"`
 	// Webhooks is nil for a provider without webhooks.
 	Webhooks *WebhooksSummary `json:"webhooks"`
 	// Outbound is nil for a provider to which no requests are made.
@@ -137,7 +139,8 @@ type HandshakeSummary struct {
 func (p *Provider) Summary() Summary {
 	d := &p.Definition
 	s := Summary{Slug: d.Slug, DisplayName: d.DisplayName, Categories: slices.Clone(d.Categories), DocsURL: d.DocsURL,
-		Source: p.Source}
+		Aliases: append([]string{}, d.Aliases...),
+		Source:  p.Source}
 	if d.Evidence != nil {
 		s.Evidence = &EvidenceSummary{Grade: d.Evidence.Grade, Source: d.Evidence.Source, URL: d.Evidence.URL,
 			LeftOut: append([]string{}, d.Evidence.LeftOut...)}

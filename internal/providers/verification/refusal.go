@@ -35,6 +35,8 @@ const (
 	ReasonHandshakeMalformed Reason = "handshake_malformed"
 	// ReasonHandshakeRefused: a value that the handshake must have, such as the verify token, is another one.
 	ReasonHandshakeRefused Reason = "handshake_refused"
+	// ReasonSample: the webhook is a sample that a gateway made and signed, and was sent on.
+	ReasonSample Reason = "sample_forwarded"
 	// ReasonKeysUnavailable: the provider's public keys cannot be fetched. It is unknown whether the webhook is valid, so
 	// the response must make the provider send it again.
 	ReasonKeysUnavailable Reason = "keys_unavailable"

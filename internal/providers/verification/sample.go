@@ -11,18 +11,31 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+
+	"sallyport/internal/providers/eventtypes"
 )
 
-// SampleHeader is the header that marks a sample. Its value is the sample's id.
+// SampleHeader is the header of a sample. Its value is the sample's id.
 const SampleHeader = "Sallyport-Sample"
 
-// SampleBody is a body that the provider sends with events of one type. A sample of that type is made from it.
+// SampleBody is what the provider sends with events of one type, or of a family of types. Samples are made from it.
 type SampleBody struct {
-	// Type is the event type, as the rules derive it.
+	// Type is the event type, as the rules derive it; a.* for a and the types below it, and * for every type.
 	Type string `yaml:"type"`
 	// Body is JSON, or a form if it begins neither with { nor with [. The members and fields that type, id, times and
-	// signature are read from are replaced.
+	// signature are read from are replaced. A body of a family is for types without one of their own. Empty with Headers
+	// for none.
 	Body string `yaml:"body"`
+	// Headers are headers that the provider sends and that are no part of the signature, the type or the id. All that fit a
+	// type are set, later ones in place of earlier ones.
+	Headers map[string]string `yaml:"headers"`
+}
+
+// fits reports whether an event type is the one, or of the family.
+func (s *SampleBody) fits(eventType string) bool {
+	family, ok := strings.CutSuffix(s.Type, eventtypes.Wildcard)
+	return s.Type == eventType || ok && (strings.HasPrefix(eventType, family) || eventType+"." == family)
 }
 
 const (
@@ -36,6 +49,8 @@ const (
 type SampleOrder struct {
 	// Type is the event type that the webhook must have.
 	Type string
+	// Known are the types that the provider is known to send: a type is spelled as one of them.
+	Known []eventtypes.Known
 	// Data is the JSON of the body; nil for the declaration's body of that type, or else a minimal one. The members that
 	// type, id, times and signature are read from are replaced.
 	Data []byte
@@ -55,6 +70,9 @@ type Sample struct {
 	Body     []byte
 	// Event is the description that Describe derives from it.
 	Event Event
+	// Minimal reports that the body has only what the gateway reads from it: nothing was ordered, and the declaration has no
+	// body of the type itself.
+	Minimal bool
 }
 
 // Errors of Verifier.Sample.
@@ -66,8 +84,8 @@ var (
 	ErrSampleSecret = errors.New("the connection has no webhook secret to sign with")
 	// ErrSampleType says that no webhook that can be made has the type.
 	ErrSampleType = errors.New("the provider's definition derives no such event type")
-	// ErrSampleData says that the data is no JSON object or array.
-	ErrSampleData = errors.New("the data is no JSON object or array")
+	// ErrSampleData says that the data is no JSON object and no array with one, and so has no place for the mark.
+	ErrSampleData = errors.New("the data is no JSON object or array with one")
 )
 
 // Sample makes a webhook of the type, which can be written as the provider writes it, and signs it as the declaration
@@ -86,7 +104,7 @@ func (v *Verifier) Sample(ctx context.Context, o SampleOrder) (*Sample, error) {
 		return nil, err
 	}
 	trials := 0
-	for _, plan := range v.plan.typePlans(o.Type, base.body) {
+	for _, plan := range v.plan.typePlans(&o, base.body) {
 		for _, way := range ways {
 			if trials++; trials > maxSampleTrials {
 				return nil, ErrSampleType
@@ -96,6 +114,9 @@ func (v *Verifier) Sample(ctx context.Context, o SampleOrder) (*Sample, error) {
 				continue
 			}
 			if s := v.accepted(ctx, d, &o); s != nil {
+				s.Minimal = o.Data == nil && !slices.ContainsFunc(v.plan.samples, func(own SampleBody) bool {
+					return own.Type == o.Type && own.Body != ""
+				})
 				return s, nil
 			}
 		}
@@ -184,24 +205,29 @@ func (p *proof) signable() error {
 // one.
 func (p *plan) sampleBase(o *SampleOrder) (*draft, error) {
 	d := newDraft()
+	body := o.Data
+	for i := range p.samples {
+		own := &p.samples[i]
+		if !own.fits(o.Type) {
+			continue
+		}
+		for name, value := range own.Headers {
+			d.header.Set(name, value)
+		}
+		if o.Data == nil && own.Body != "" && (body == nil || own.Type == o.Type) {
+			body = []byte(own.Body)
+		}
+	}
 	d.header.Set(SampleHeader, o.ID)
 	d.header.Set("User-Agent", "Sallyport-Sample")
-	body := o.Data
-	if body == nil {
-		for i := range p.samples {
-			if p.samples[i].Type == o.Type {
-				body = []byte(p.samples[i].Body)
-			}
-		}
-		if body != nil && !beginsJSON(body) {
-			d.readForm(body)
-			return d, nil
-		}
-	}
-	if body == nil {
+	switch {
+	case body == nil:
+		return d, nil
+	case o.Data == nil && !beginsJSON(body):
+		d.readForm(body)
 		return d, nil
 	}
-	if !d.readJSON(body) {
+	if !d.readJSON(body) || !d.clone().mark(o.ID) {
 		return nil, ErrSampleData
 	}
 	return d, nil
@@ -211,9 +237,11 @@ func (p *plan) sampleBase(o *SampleOrder) (*draft, error) {
 type typePlan struct {
 	batch  bool
 	values []sourceValue
-	// literal is how much of the type the template itself contains. The more it is, the more likely is the template the
-	// one that the provider means for such a type.
-	literal int
+	// known is set for a spelling that the provider is known to use.
+	known bool
+	// words is how many letters and digits of the type the template itself contains. The more they are, the more likely is
+	// the template the one that the provider means for such a type. Separators show nothing.
+	words int
 }
 
 type sourceValue struct {
@@ -221,13 +249,18 @@ type sourceValue struct {
 	value string
 }
 
-// typePlans returns the ways to a type, the likeliest first.
-func (p *plan) typePlans(eventType string, body any) []typePlan {
+// typePlans returns the ways to a type, the likeliest first: in spellings that are known, by templates that have words of
+// the type, and then in the order in which the templates are read.
+func (p *plan) typePlans(o *SampleOrder, body any) []typePlan {
 	var plans []typePlan
 	add := func(templates [][]segment, batch bool) {
-		for _, text := range p.spellings(eventType) {
+		for _, text := range p.spellings(o.Type) {
+			known := slices.ContainsFunc(o.Known, func(k eventtypes.Known) bool { return k.Written == text })
 			for _, segments := range templates {
-				plans = append(plans, splitType(segments, text, batch)...)
+				for _, plan := range splitType(segments, text, batch) {
+					plan.known = known
+					plans = append(plans, plan)
+				}
 			}
 		}
 	}
@@ -239,7 +272,12 @@ func (p *plan) typePlans(eventType string, body any) []typePlan {
 	if p.batch != nil && !isArray {
 		add(p.batch.types, true)
 	}
-	slices.SortStableFunc(plans, func(a, b typePlan) int { return b.literal - a.literal })
+	slices.SortStableFunc(plans, func(a, b typePlan) int {
+		if a.known != b.known {
+			return map[bool]int{true: -1, false: 1}[a.known]
+		}
+		return b.words - a.words
+	})
 	unchanged := []typePlan{{}}
 	if p.batch != nil { // first, because the items have ids of their own
 		unchanged = []typePlan{{batch: true}, {}}
@@ -290,7 +328,7 @@ func splitType(segments []segment, text string, batch bool) []typePlan {
 		seg := &segments[i]
 		if seg.kind == segmentLiteral {
 			if after, ok := strings.CutPrefix(rest, seg.text); ok {
-				plan.literal += len(seg.text)
+				plan.words += countWords(seg.text)
 				split(i+1, after, plan)
 			}
 			return
@@ -303,13 +341,23 @@ func splitType(segments []segment, text string, batch bool) []typePlan {
 			next := plan
 			next.values = append(slices.Clone(plan.values), sourceValue{&seg.src, rest[:n]})
 			if names {
-				next.literal += n
+				next.words += countWords(rest[:n])
 			}
 			split(i+1, rest[n:], next)
 		}
 	}
 	split(0, text, typePlan{batch: batch})
 	return plans
+}
+
+// countWords returns the number of letters and digits.
+func countWords(text string) (n int) {
+	for _, r := range text {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			n++
+		}
+	}
+	return n
 }
 
 // fill gives a draft the type, the id, the time of the event, and what else the rules ask for. It is false if the body
@@ -343,8 +391,7 @@ func (p *plan) fill(d *draft, t *typePlan, o *SampleOrder) bool {
 	for i := range p.account {
 		d.satisfy(&p.account[i], o.ID)
 	}
-	d.mark(o.ID)
-	return true
+	return d.mark(o.ID)
 }
 
 // needsForm reports whether a type is read from the fields of a form.
@@ -352,25 +399,49 @@ func (p *plan) needsForm(t *typePlan) bool {
 	return slices.ContainsFunc(t.values, func(v sourceValue) bool { return v.src.kind == sourceForm })
 }
 
-// compileSamples checks the bodies for samples.
+// maxSampleHeader bounds the value of a header of a SampleBody, in bytes.
+const maxSampleHeader = 256
+
+// compileSamples checks what samples are made from.
 func (c *compiler) compileSamples(list []SampleBody) {
 	c.limit("samples", len(list))
 	for i, s := range list {
-		if !printable(s.Type, maxTypeBytes) {
-			c.problems.add(at("samples", i)+".type", ruleFormat, "must be an event type")
+		field := at("samples", i)
+		literal := s.Type
+		if s.Type == eventtypes.Wildcard {
+			literal = "a"
+		} else if family, ok := strings.CutSuffix(s.Type, "."+eventtypes.Wildcard); ok {
+			literal = family
+		}
+		if !printable(literal, maxTypeBytes) || strings.Contains(literal, eventtypes.Wildcard) {
+			c.problems.add(field+".type", ruleFormat, "must be an event type, a family of types that ends in .*, or *")
 		}
 		if slices.ContainsFunc(list[:i], func(other SampleBody) bool { return other.Type == s.Type }) {
-			c.problems.add(at("samples", i)+".type", ruleUnique, "is listed twice")
+			c.problems.add(field+".type", ruleUnique, "is listed twice")
 		}
-		body := []byte(s.Body)
-		switch {
-		case len(bytes.TrimSpace(body)) == 0:
-			c.problems.add(at("samples", i)+".body", ruleRequired, "is empty")
-		case len(body) > maxSampleBody:
-			c.problems.add(at("samples", i)+".body", ruleLimit, "is longer than %d bytes", maxSampleBody)
-		case beginsJSON(body) && !json.Valid(body):
-			c.problems.add(at("samples", i)+".body", ruleFormat, "is not valid JSON")
+		c.compileSampleBody(field+".body", []byte(s.Body), len(s.Headers) > 0)
+		c.limit(field+".headers", len(s.Headers))
+		for name, value := range s.Headers {
+			switch {
+			case !validHeaderName(name):
+				c.problems.add(field+".headers", ruleFormat, "must have names of headers that a webhook can carry")
+			case !printable(strings.ReplaceAll(value, " ", "-"), maxSampleHeader):
+				c.problems.add(field+".headers."+name, ruleFormat, "must be printable and at most %d bytes", maxSampleHeader)
+			}
 		}
 	}
 	c.samples = slices.Clone(list)
+}
+
+func (c *compiler) compileSampleBody(field string, body []byte, optional bool) {
+	switch {
+	case len(bytes.TrimSpace(body)) == 0:
+		if !optional || len(body) > 0 {
+			c.problems.add(field, ruleRequired, "is empty")
+		}
+	case len(body) > maxSampleBody:
+		c.problems.add(field, ruleLimit, "is longer than %d bytes", maxSampleBody)
+	case beginsJSON(body) && !json.Valid(body):
+		c.problems.add(field, ruleFormat, "is not valid JSON")
+	}
 }

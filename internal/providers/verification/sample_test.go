@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/providers/eventtypes"
 	"sallyport/internal/providers/verification"
 )
 
@@ -86,6 +87,7 @@ func TestSample(t *testing.T) {
 				require.Equal(t, "invoice.paid", event.Type)
 				require.Equal(t, order.ID, event.ID, "the id of a real event must not come back")
 				require.Equal(t, order.ID, r.Header.Get(verification.SampleHeader))
+				require.True(t, verification.IsSample(s.Body), string(s.Body))
 				if data != "" {
 					require.Contains(t, string(s.Body), "kept")
 				}
@@ -139,12 +141,33 @@ func TestSampleDeclared(t *testing.T) {
 	d.Samples = []verification.SampleBody{{Type: "a.b", Body: `{"id":"evt","amount":12345678901234567890}`}}
 	s, err := verifier(t, d, testKey).Sample(t.Context(), sampleOrder("a.b"))
 	require.NoError(t, err)
-	require.JSONEq(t, `{"id":"sample_0a1b2c","amount":12345678901234567890,"type":"a.b"}`, string(s.Body))
+	require.JSONEq(t, `{"id":"sample_0a1b2c","amount":12345678901234567890,"type":"a.b","sallyport_sample":"sample_0a1b2c"}`,
+		string(s.Body))
+	require.False(t, s.Minimal)
 	require.Contains(t, string(s.Body), "12345678901234567890", "numbers keep their text")
 
+	d.Samples = append(d.Samples, verification.SampleBody{Type: "*", Headers: map[string]string{"X-Shop": "one", "X-Kind": "?"}},
+		verification.SampleBody{Type: "a.*", Body: `{"of":"family"}`, Headers: map[string]string{"X-Kind": "A"}})
+	for eventType, want := range map[string]struct {
+		kind, of string
+		minimal  bool
+	}{"a.b": {"A", "", false}, "a.c": {"A", "family", true}, "a": {"A", "family", true}, "b": {"?", "", true}} {
+		s, err := verifier(t, d, testKey).Sample(t.Context(), sampleOrder(eventType))
+		require.NoError(t, err)
+		var body map[string]any
+		require.NoError(t, json.Unmarshal(s.Body, &body))
+		require.Equal(t, "one", s.Header.Get("X-Shop"))
+		require.Equal(t, want.kind, s.Header.Get("X-Kind"), eventType)
+		of, _ := body["of"].(string)
+		require.Equal(t, want.of, of, eventType)
+		require.Equal(t, want.minimal, s.Minimal, eventType)
+	}
+
 	for field, sample := range map[string]verification.SampleBody{
-		"samples[0].type": {Type: "a b", Body: "{}"},
-		"samples[0].body": {Type: "a", Body: "{"},
+		"samples[0].headers":     {Type: "a", Headers: map[string]string{"two words": "a"}},
+		"samples[0].headers.X-A": {Type: "a", Headers: map[string]string{"X-A": "a\nb"}},
+		"samples[0].type":        {Type: "a b", Body: "{}"},
+		"samples[0].body":        {Type: "a", Body: "{"},
 	} {
 		d.Samples = []verification.SampleBody{sample}
 		_, err := verification.Compile(d)
@@ -154,6 +177,40 @@ func TestSampleDeclared(t *testing.T) {
 	_, err = verification.Compile(d)
 	for _, field := range []string{"samples[0].body", "samples[1].type", "samples[1].body"} {
 		require.ErrorContains(t, err, field)
+	}
+}
+
+// A sample is made by the first template that can have the type, in a spelling that the provider is known to use. A dot
+// between two sources is no sign that a template is meant; a word is.
+func TestSampleTemplates(t *testing.T) {
+	t.Parallel()
+	d := declared(sha256Proof("header:x-sig", "{body}"))
+	d.Event = verification.EventRules{Type: []string{"{header:x-topic}", "{header:x-thing}.{header:x-action}",
+		"command.{header:x-command}"}, TypeSeparators: "/"}
+	v := verifier(t, d, testKey)
+	for eventType, want := range map[string][2]string{
+		"orders.create":  {"X-Topic", "orders/create"},
+		"customer.moved": {"X-Topic", "customer.moved"},
+		"command.go":     {"X-Command", "go"},
+	} {
+		order := sampleOrder(eventType)
+		order.Known = []eventtypes.Known{{Written: "customer.moved", Type: "customer.moved"}}
+		s, err := v.Sample(t.Context(), order)
+		require.NoError(t, err)
+		require.Equal(t, want[1], s.Header.Get(want[0]), eventType)
+		require.Empty(t, s.Header.Get("X-Thing"), "headers of another generation of webhooks")
+	}
+}
+
+// The mark of a sample is found where samples have it, and nowhere else in a body.
+func TestIsSample(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]bool{
+		`{"sallyport_sample":"smp_1"}`: true, ` [1,{"a":1,"sallyport_sample":null}]`: true, "a=1&sallyport_sample=x": true,
+		`{"title":"about sallyport_sample"}`: false, `{"a":{"sallyport_sample":"x"}}`: false, `["sallyport_sample"]`: false,
+		"text=sallyport_sample": false, "": false, `{"sallyport_sample"`: false,
+	} {
+		require.Equal(t, want, verification.IsSample([]byte(body)), body)
 	}
 }
 

@@ -250,27 +250,50 @@ func (f timestampFormat) write(at time.Time) string {
 	}
 }
 
-// mark makes the body differ from every other one, if the sample's id is not in it yet. Otherwise the second sample of
-// a type would be a duplicate, or suspect, for its body.
-func (d *draft) mark(id string) {
-	if strings.Contains(string(d.encoded()), id) {
-		return
-	}
-	const name = "sallyport_sample"
+// mark puts the sample's id into the body, where IsSample finds it. It is false for a body without a place for it.
+func (d *draft) mark(id string) bool {
 	if d.form {
-		d.fields.Set(name, id)
-		return
+		d.fields.Set(sampleMark, id)
+		return true
 	}
-	root := d.body
-	if list, ok := root.([]any); ok && len(list) > 0 {
-		root = list[0]
+	if d.body == nil {
+		d.body = map[string]any{}
 	}
-	switch object := root.(type) {
-	case map[string]any:
-		object[name] = id
-	case nil:
-		d.body = map[string]any{name: id}
+	places, ok := d.body.([]any)
+	if !ok {
+		places = []any{d.body}
 	}
+	for _, place := range places {
+		if object, ok := place.(map[string]any); ok {
+			object[sampleMark] = id
+			return true
+		}
+	}
+	return false
+}
+
+// sampleMark is the member or field of a sample's body that marks it. It makes the body differ from every other one, so
+// that the second sample of a type is no duplicate, and as the signature covers it, no one can remove it.
+const sampleMark = "sallyport_sample"
+
+// IsSample reports whether a body has the mark of a sample: as a member of the object or of an object in the array that
+// the body is, or as a field of the form.
+func IsSample(body []byte) bool {
+	if !bytes.Contains(body, []byte(sampleMark)) {
+		return false // the common case
+	}
+	if !beginsJSON(body) {
+		fields, err := url.ParseQuery(strings.TrimSpace(string(body)))
+		return err == nil && fields.Has(sampleMark)
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(body, &list) != nil {
+		list = []json.RawMessage{body}
+	}
+	return slices.ContainsFunc(list, func(item json.RawMessage) bool {
+		var members map[string]json.RawMessage
+		return json.Unmarshal(item, &members) == nil && members[sampleMark] != nil
+	})
 }
 
 // openBatch finds the items of the body's batch, or makes one. It is false if the items are no objects.

@@ -168,6 +168,32 @@ func (v *Verifier) RedactHeaders() []string { return slices.Clone(v.plan.redact)
 // by which anyone with the secret can verify the webhook again, and from which no one can make another webhook.
 func (v *Verifier) SignatureHeaders() []string { return slices.Clone(v.plan.signatures) }
 
+// EventHeaders returns the lower-case names of the headers from which type, id and time of an event are read. A receiver
+// that was written for the provider needs them first.
+func (v *Verifier) EventHeaders() (names []string) {
+	add := func(src *source) {
+		for _, name := range src.headers() {
+			names = append(names, strings.ToLower(name))
+		}
+	}
+	for _, segments := range v.plan.types {
+		for i := range segments {
+			if segments[i].kind != segmentLiteral {
+				add(&segments[i].src)
+			}
+		}
+	}
+	for i := range v.plan.ids {
+		for n := range v.plan.ids[i].sources {
+			add(&v.plan.ids[i].sources[n])
+		}
+	}
+	if at := v.plan.occurred; at != nil {
+		add(&at.src)
+	}
+	return names
+}
+
 // Ack returns the response to an accepted webhook, or nil for the gateway's own. It is shared: do not modify it.
 func (v *Verifier) Ack() *Response { return v.plan.ack }
 

@@ -14,6 +14,9 @@ const (
 	maxForwardedBytes = 6 << 10
 	// maxForwarded limits their number. With all others they stay within the 100 that Apache's HTTP server accepts.
 	maxForwarded = 60
+	// FewHeaderBytes and FewHeaders are bytes and a number of headers of which none is left out.
+	FewHeaderBytes = maxForwardedBytes / 2
+	FewHeaders     = maxForwarded / 2
 )
 
 // passesOn reports whether a header of a provider's request goes to receivers, by its name in lower case. ADR 48 has
@@ -56,10 +59,10 @@ type forwardedHeader struct {
 	signature bool
 }
 
-// forwardedHeaders returns the headers for a receiver of the raw webhook, in the order of their names. The limits leave
-// out others before signatures.
-func forwardedHeaders(p *events.Payload) []forwardedHeader {
-	list := make([]forwardedHeader, 0, strings.Count(p.Headers, `":"`))
+// forwardedHeaders returns the headers for a receiver of the raw webhook, in the order of their names, and how many the
+// limits leave out: others before signatures and, if there are many, before those that name the event.
+func forwardedHeaders(p *events.Payload) (list []forwardedHeader, omitted int) {
+	list = make([]forwardedHeader, 0, strings.Count(p.Headers, `":"`))
 	left := limit{bytes: maxForwardedBytes, headers: maxForwarded}
 	signed := map[string]string{} // does not escape, so it costs nothing while it is empty
 	var names strings.Builder
@@ -67,21 +70,27 @@ func forwardedHeaders(p *events.Payload) []forwardedHeader {
 	for lower, value := range events.EachHeader(p.Signatures) {
 		if text := events.HeaderText(value); passesOn(lower) && left.takes(lower, text) {
 			signed[lower] = text
+		} else if passesOn(lower) && !strings.Contains(p.Headers, `"`+lower+`":`+value) {
+			omitted++ // the others are counted below
 		}
 	}
 	for lower, value := range events.EachHeader(p.Headers) {
 		if lower == "content-type" {
 			continue // known from the event
 		}
-		text, signature := signed[lower]
-		if !signature {
+		text, first := signed[lower]
+		if !first {
 			text = events.HeaderText(value)
 		}
-		if signature || MayForward(lower, text) && left.takes(lower, text) {
-			list = append(list, forwardedHeader{appendCanonical(&names, lower), lower, text, signature})
+		switch {
+		case first || MayForward(lower, text) && left.takes(lower, text):
+			list = append(list, forwardedHeader{appendCanonical(&names, lower), lower, text,
+				first && value == `"`+secretbox.Redacted+`"`})
+		case MayForward(lower, text):
+			omitted++
 		}
 	}
-	return list
+	return list, omitted
 }
 
 // appendCanonical appends a name in lower case in Go's canonical form, as http.CanonicalHeaderKey returns it, and

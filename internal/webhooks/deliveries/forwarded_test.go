@@ -2,6 +2,7 @@ package deliveries
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -124,7 +125,8 @@ func TestForwardedHeadersAreBounded(t *testing.T) {
 			Signatures: headersText(rt, map[string]string{"x-signature": signature})}
 		size, found := 0, false
 		seen := map[string]bool{}
-		for _, h := range forwardedHeaders(p) {
+		list, _ := forwardedHeaders(p)
+		for _, h := range list {
 			size += len(h.lower) + len(h.value) + 4
 			require.Equal(rt, http.CanonicalHeaderKey(h.lower), h.name)
 			require.False(rt, seen[h.name])
@@ -141,6 +143,29 @@ func TestForwardedHeadersAreBounded(t *testing.T) {
 		require.LessOrEqual(rt, len(seen), maxForwarded)
 		require.Equal(rt, len(signature)+len("x-signature")+4 <= maxForwardedBytes, found)
 	})
+}
+
+// Headers that name the event are among those of a request with too many, wherever they are in the alphabet, and the
+// receiver and the record of the attempt show how many were left out.
+func TestHeadersOfTheEventComeFirst(t *testing.T) {
+	t.Parallel()
+	e, d, target := forwarded()
+	headers := map[string]string{"x-topic": "orders/create", "x-signature": secretbox.Redacted}
+	for i := range 70 {
+		headers[fmt.Sprintf("a-%02d", i)] = "filler"
+	}
+	p := &events.Payload{Headers: headersText(t, headers), Body: []byte("{}"),
+		Signatures: headersText(t, map[string]string{"x-signature": "s", "x-topic": "orders/create"})}
+	f, err := buildForm(subscriptions.Raw, e.Type, e, p)
+	require.NoError(t, err)
+	h := buildHeaders(target, d, e, e.Type, &f, testTime())
+	require.Equal(t, "orders/create", h.Get("X-Topic"))
+	require.Equal(t, "s", h.Get("X-Signature"))
+	require.Equal(t, "12", h.Get("Sallyport-Headers-Omitted"))
+	stored := storedRequestHeaders(h, nil, f.headers)
+	require.Contains(t, stored, `"sallyport-headers-omitted":"12"`)
+	require.Contains(t, stored, `"x-topic":"orders/create"`)
+	require.Contains(t, stored, `"x-signature":"[redacted]"`)
 }
 
 // A batch arrives under the type that the subscription's patterns match, in the envelope and in the header, whether its

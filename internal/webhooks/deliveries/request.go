@@ -26,19 +26,23 @@ type form struct {
 	// rest.
 	head, body  []byte
 	contentType string
-	// headers are the provider's.
+	// headers are the provider's, and omitted is how many further ones the limits left out.
 	headers []forwardedHeader
+	omitted int
+	// sample is the id of the sample that the event is; empty for a real one.
+	sample string
 }
 
 // buildForm returns the form for a subscription that gets the event under the type. The original JSON goes into the
 // envelope byte for byte, so that numbers and the order of fields are preserved.
 func buildForm(mode subscriptions.PayloadMode, eventType string, e *events.Event, p *events.Payload) (form, error) {
 	if mode == subscriptions.Raw {
-		return form{body: p.Body, contentType: e.ContentType, headers: forwardedHeaders(p)}, nil
+		headers, omitted := forwardedHeaders(p)
+		return form{body: p.Body, contentType: e.ContentType, headers: headers, omitted: omitted, sample: sampleOf(p)}, nil
 	}
 	b := make([]byte, 0, envelopeSize(e, p))
 	body, err := appendEnvelope(appendType(b, eventType), e, p)
-	return form{body: body, contentType: envelopeContentType}, err
+	return form{body: body, contentType: envelopeContentType, sample: sampleOf(p)}, err
 }
 
 // buildShared is buildForm without the type, for subscriptions that get the event under different ones.
@@ -47,7 +51,16 @@ func buildShared(mode subscriptions.PayloadMode, e *events.Event, p *events.Payl
 		return buildForm(mode, e.Type, e, p)
 	}
 	body, err := appendEnvelope(make([]byte, 0, envelopeSize(e, p)), e, p)
-	return form{body: body, contentType: envelopeContentType}, err
+	return form{body: body, contentType: envelopeContentType, sample: sampleOf(p)}, err
+}
+
+// sampleOf returns the id of the sample that the webhook is; empty for a real one. Ingest lets the header pass on samples
+// of the gateway's own making only.
+func sampleOf(p *events.Payload) string {
+	// Inside of a value the quotes are escaped.
+	_, rest, _ := strings.Cut(p.Headers, `"sallyport-sample":"`)
+	id, _, _ := strings.Cut(rest, `"`)
+	return id
 }
 
 // under returns what buildShared has returned for the type of one subscription.
@@ -134,7 +147,7 @@ func Sign(key []byte, id string, timestamp int64, body ...[]byte) string {
 }
 
 // maxOwnHeaders is the number of headers that the gateway itself gives a delivery.
-const maxOwnHeaders = 13
+const maxOwnHeaders = 15
 
 // buildHeaders returns the headers of an attempt: the gateway's own, those of the subscription, which replace none of
 // them, and those of the provider, which replace neither, except that the provider's User-Agent replaces the gateway's.
@@ -186,6 +199,12 @@ func buildHeaders(t *subscriptions.Target, d *Delivery, e *events.Event, eventTy
 	set("Sallyport-Will-Retry", strconv.FormatBool(attempt <= int64(len(t.Schedule))))
 	set("Sallyport-Replay", strconv.FormatBool(d.Generation > 1))
 	set("Sallyport-Hops", strconv.FormatInt(e.Hops+1, 10))
+	if f.omitted > 0 {
+		set("Sallyport-Headers-Omitted", strconv.Itoa(f.omitted))
+	}
+	if f.sample != "" {
+		set("Sallyport-Sample", f.sample)
+	}
 	return h
 }
 
@@ -201,7 +220,7 @@ const maxStoredHeaders = 8 << 10
 // latter.
 var ownHeaders = sync.OnceValue(func() [][2]string { //nolint:gochecknoglobals // a constant list
 	names := []string{"Content-Type", "Sallyport-Attempt", "Sallyport-Connection-Id", "Sallyport-Event-Type",
-		"Sallyport-Hops", "Sallyport-Provider", "Sallyport-Replay", "Sallyport-Subscription-Id", "Sallyport-Will-Retry",
+		"Sallyport-Headers-Omitted", "Sallyport-Hops", "Sallyport-Provider", "Sallyport-Replay", "Sallyport-Sample", "Sallyport-Subscription-Id", "Sallyport-Will-Retry",
 		headerUserAgent, "Webhook-Id", headerSignature, "Webhook-Timestamp"}
 	list := make([][2]string, len(names))
 	for i, name := range names {

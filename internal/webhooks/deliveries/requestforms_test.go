@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/subscriptions"
 )
@@ -46,7 +47,11 @@ func TestRequestIsEncodedAsJSON(t *testing.T) {
 
 		name := rapid.SampledFrom([]string{"a", "accept", "user-agent", "x-a", "sallyport", "webhook-jd", "content-md5"})
 		if p.Headers = "{}"; rapid.Bool().Draw(rt, "raw") {
-			p.Headers, p.Signatures = headersText(rt, rapid.MapOf(name, text).Draw(rt, "headers")), `{"x-a":"s3cret"}`
+			headers := rapid.MapOf(name, text).Draw(rt, "headers")
+			if _, ok := headers["x-a"]; ok {
+				headers["x-a"] = secretbox.Redacted
+			}
+			p.Headers, p.Signatures = headersText(rt, headers), `{"x-a":"s3cret"}`
 			f, err = buildForm(subscriptions.Raw, e.Type, e, p)
 			require.NoError(rt, err)
 		}

@@ -54,6 +54,8 @@ type Subscriptions interface {
 		types []string) ([]subscriptions.Matched, subscriptions.Generation, error)
 	// TypeRules returns the rules for the types of events of that origin.
 	TypeRules(ctx context.Context, env id.Environment, o subscriptions.Origin) (eventtypes.Rules, error)
+	// WarnUnknownType returns a warning about a type of an event that the provider of that slug is not known to send.
+	WarnUnknownType(provider, eventType string) []subscriptions.Warning
 	// Current reports whether the subscriptions of the environment are as they were for that Match. It does not wait.
 	Current(env id.Environment, g subscriptions.Generation) bool
 }
@@ -164,6 +166,9 @@ type Request struct {
 	// Deadlines limits the time of the body; nil leaves that to the server.
 	Deadlines ReadDeadliner
 
+	// sample is set for a sample of the gateway's own making.
+	sample *ownSample
+
 	// proof is set when the webhook is accepted.
 	proof proof
 
@@ -184,6 +189,8 @@ type Receipt struct {
 	// EventUUID is the event's, or for a duplicate the first event's; empty for a handshake.
 	EventUUID string
 	Duplicate bool
+	// Matched is how many subscriptions get the event; 0 for a duplicate.
+	Matched int
 	// Response is the response that the provider expects; nil for the service's own acknowledgement.
 	Response *verification.Response
 	// Rate is the state of the connection's limit, or of the sender's limit of refused requests if that is used up, with
@@ -228,6 +235,9 @@ func (s *Service) receive(ctx context.Context, r *Request) (Receipt, error) {
 	}
 	obs.LineFrom(ctx).Add(slog.String("connection_uuid", in.Connection.UUID),
 		slog.String("environment_id", string(in.Connection.Environment)))
+	if r.sample == nil {
+		r.HTTP.Header.Del(verification.SampleHeader) // nothing that a stranger says makes a webhook a sample
+	}
 	if in.Connection.Status == connections.Disabled {
 		return Receipt{}, apperr.New(apperr.CodeConnectionDisabled,
 			"The connection is disabled and accepts no webhooks").RetryIn(time.Minute)
@@ -261,13 +271,20 @@ func (s *Service) receive(ctx context.Context, r *Request) (Receipt, error) {
 	if refusal != nil {
 		return Receipt{}, s.rejectWebhook(ctx, in, r, req, refusal)
 	}
+	if r.sample == nil && verification.IsSample(body) {
+		return Receipt{}, s.rejectWebhook(ctx, in, r, req, refuseSample())
+	}
 	s.conns.Matched(result.KeyID, now)
 	rate := s.countRate(ctx, &in.Connection)
 	if rate != nil && !rate.Allowed {
 		return Receipt{Rate: rate}, apperr.New(apperr.CodeRateLimited, "The connection accepts no more webhooks now").
 			RetryIn(rate.RetryAfter)
 	}
-	receipt, err := s.store(ctx, s.newItem(in, req, result, now))
+	it := s.newItem(in, req, result, now)
+	if r.sample != nil && r.sample.ordered {
+		it.payload.Signatures = ""
+	}
+	receipt, err := s.store(ctx, it)
 	receipt.Response, receipt.Rate = in.Verifier.Ack(), rate
 	if err == nil {
 		r.proof = proofOf(in.Verifier, result)
@@ -315,7 +332,7 @@ func (s *Service) store(ctx context.Context, it *item) (Receipt, error) {
 	}
 	if it.duplicateOf == "" {
 		obs.LineFrom(ctx).Add(slog.String("event_uuid", it.event.UUID), slog.String("event_type", it.event.Type))
-		return Receipt{EventUUID: it.event.UUID}, nil
+		return Receipt{EventUUID: it.event.UUID, Matched: len(it.matched)}, nil
 	}
 	obs.LineFrom(ctx).Add(slog.String("event_uuid", it.event.UUID), slog.String("duplicate_of", it.duplicateOf))
 	if it.in != nil && it.in.Connection.Webhook.RedeliverOnDuplicate {
@@ -421,7 +438,12 @@ func newPayload(in *connections.Inbound, r *verification.Request) events.Payload
 	if !bytes.Equal(p.Body, r.Body) {
 		signatures = nil // they are those of another body, with which no receiver could verify them
 	}
-	p.Headers, p.Signatures = storedHeaders(r.Header, rulesFor(in, signatures, p.Encoding))
+	rules := rulesFor(in, signatures, p.Encoding)
+	p.Headers, p.Signatures = storedHeaders(r.Header, rules)
+	if len(p.Headers)+len(p.Signatures) > deliveries.FewHeaderBytes || len(r.Header) > deliveries.FewHeaders {
+		rules.first = v.EventHeaders()
+		_, p.Signatures = storedHeaders(r.Header, rules)
+	}
 	return p
 }
 

@@ -60,6 +60,8 @@ func (x *index) Match(ctx context.Context, env id.Environment, _ subscriptions.O
 	return append([]subscriptions.Matched(nil), x.matched[env]...), x.generation[env], nil
 }
 
+func (*index) WarnUnknownType(string, string) []subscriptions.Warning { return nil }
+
 func (*index) TypeRules(context.Context, id.Environment, subscriptions.Origin) (eventtypes.Rules, error) {
 	return eventtypes.Rules{}, nil
 }

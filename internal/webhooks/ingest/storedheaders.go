@@ -15,6 +15,8 @@ import (
 type headerRules struct {
 	// secret are redacted. Those of them that signatures names as well are also kept as they came.
 	secret, signatures []string
+	// first are kept as they came, too: receivers need them before others.
+	first []string
 	// reads reports whether the connection's definition reads a header. It is nil for a request that was rejected, of which
 	// the operator sees what misled.
 	reads func(name string) bool
@@ -82,7 +84,7 @@ func (r *headerRules) connectionOptions(h http.Header) []string {
 
 // storedHeaders returns the headers as a JSON object of lower-case names, without hop-by-hop headers and those that
 // mislead. Credentials and the headers of rules.secret are redacted. Those of them that rules.signatures names as well
-// are returned as they came, as another such object, which is empty if there are none.
+// are returned as they came, with those of rules.first, as another such object, which is empty if there are none.
 func storedHeaders(h http.Header, rules *headerRules) (shown, signed string) {
 	names := make([]string, 0, len(h))
 	options := rules.connectionOptions(h)
@@ -107,6 +109,8 @@ func storedHeaders(h http.Header, rules *headerRules) (shown, signed string) {
 				kept = appendMember(kept, lower, value)
 			}
 			value = secretbox.Redacted
+		} else if slices.Contains(rules.first, text) {
+			kept = appendMember(kept, lower, value)
 		}
 		b = appendMember(b, lower, value)
 	}

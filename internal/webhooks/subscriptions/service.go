@@ -33,6 +33,8 @@ type Connections interface {
 	Exists(ctx context.Context, q db.Querier, env id.Environment, providerConfigKey, connectionID string) (bool, error)
 	// OfID returns the environment's connections of that id, one for each provider configuration.
 	OfID(ctx context.Context, env id.Environment, connectionID string) ([]connections.Connection, error)
+	// ProvidersInUse returns the slugs of the providers of which the environment has connections, sorted.
+	ProvidersInUse(ctx context.Context, env id.Environment) ([]string, error)
 	// ExistsUnderAnyKey reports whether the environment has a connection of that id under any provider configuration.
 	ExistsUnderAnyKey(ctx context.Context, q db.Querier, env id.Environment, connectionID string) (bool, error)
 }

@@ -18,14 +18,26 @@ type Warning struct {
 	Message string
 }
 
-// ruleKnownType is the rule that a type is one that the provider is known to send.
-const ruleKnownType = "known_type"
+// The rules of warnings.
+const (
+	// ruleKnownType: a type is one that the provider is known to send.
+	ruleKnownType = "known_type"
+	// ruleSignatureAge: the receiver verifies a signature that stays valid as long as deliveries are retried.
+	ruleSignatureAge = "signature_age"
+	// ruleSignatureReplaced: the provider's signature has headers of its own.
+	ruleSignatureReplaced = "signature_replaced"
+)
 
-// Warnings returns the warnings about the patterns of a subscription that is limited to a provider configuration or a
-// connection: those that no type fits which the provider is known to send. There are none where nothing is known.
+// Warnings returns the warnings about a subscription: about patterns that no type fits which its providers are known to
+// send, and about signatures of its providers that a receiver of raw webhooks cannot verify in every attempt. The
+// providers of a subscription to the whole environment are those with connections in it. There are none where nothing
+// is known.
 func (s *Service) Warnings(ctx context.Context, sub *Subscription) []Warning {
-	providers := s.providersOf(ctx, sub)
-	var list []Warning
+	providers, complete := s.concerned(ctx, sub)
+	list := signatureWarnings(sub, providers)
+	if !complete {
+		return list
+	}
 	for i, text := range sub.EventTypes {
 		if first, _, _ := strings.Cut(text, "."); first == OwnProvider || mayFit(providers, text) {
 			continue
@@ -44,8 +56,63 @@ func unknownType(location string, providers []*eventtypes.Provider) Warning {
 	for i, p := range providers {
 		names[i] = p.Name
 	}
-	return Warning{location, ruleKnownType, strings.Join(names, " and ") + " is not known to send an event of such a " +
-		"type; GET /webhook-events/types?provider=" + providers[0].Slug + " lists those that it is known to send"}
+	verb, keys := " is", providers[0].Slug
+	if len(providers) > 1 {
+		verb, keys = " are", "…"
+	}
+	return Warning{location, ruleKnownType, strings.Join(names, " and ") + verb + " not known to send an event of such a " +
+		"type; `sallyport providers show " + keys + "` and GET /webhook-events/types?provider=" + keys + " list the types that " +
+		"are known"}
+}
+
+// signatureWarnings returns the warnings about the providers' own signatures, which only raw requests have.
+func signatureWarnings(sub *Subscription, providers []*eventtypes.Provider) (list []Warning) {
+	if sub.PayloadMode != Raw {
+		return nil
+	}
+	for _, p := range providers {
+		switch {
+		case p.Replaced:
+			list = append(list, Warning{"payload_mode", ruleSignatureReplaced, p.Name + " sends its signature in " +
+				"webhook-signature, where deliveries have the gateway's own: the receiver must verify with the subscription's " +
+				"signing secret instead of " + p.Name + "'s"})
+		case p.MaxAge > 0:
+			list = append(list, Warning{"payload_mode", ruleSignatureAge, fmt.Sprintf("receivers accept a signature of %s for "+
+				"%d seconds as a rule, so that they refuse retries and replays that come later; have the receiver verify "+
+				"webhook-signature, which is new in every attempt", p.Name, int(p.MaxAge.Seconds()))})
+		}
+	}
+	return list
+}
+
+// WarnUnknownType returns a warning about the type of an event that the provider of that slug is not known to send.
+func (d *Directory) WarnUnknownType(provider, eventType string) []Warning {
+	p := eventtypes.Of(d.types, provider)
+	if p == nil || mayFit([]*eventtypes.Provider{p}, eventType) {
+		return nil
+	}
+	return []Warning{unknownType("event_type", []*eventtypes.Provider{p})}
+}
+
+// concerned returns what is known of the providers whose events a subscription gets. complete is false if nothing is
+// known of one of them.
+func (s *Service) concerned(ctx context.Context, sub *Subscription) (list []*eventtypes.Provider, complete bool) {
+	if sub.ProviderConfigKey != "" || sub.ConnectionID != "" {
+		return s.providersOf(ctx, sub), true
+	}
+	slugs, err := s.cfg.Connections.ProvidersInUse(ctx, sub.Environment)
+	if err != nil {
+		return nil, false // a warning is not worth an error
+	}
+	complete = true
+	for _, slug := range slugs {
+		if p := eventtypes.Of(s.types, slug); p != nil {
+			list = append(list, p)
+		} else {
+			complete = false
+		}
+	}
+	return list, complete
 }
 
 // TestedType is the type that a test gives its synthetic event.
@@ -86,15 +153,21 @@ func (s *Service) TestedTypes(ctx context.Context, sub *Subscription, written st
 		switch {
 		case slices.ContainsFunc(p.Known, func(k eventtypes.Known) bool { return k.Written == written && k.Type != written }):
 			list = append(list, of(p))
-		case p.Rules.Normal(written) != written || s.differs(sub, p.Rules):
+		case p.Rules.Normal(written) != written || differs(sub, p.Rules):
 			others = append(others, of(p))
 		}
 	}
-	return append(append(list, TestedType{Type: written}), others...)
+	list = append(append(list, TestedType{Type: written}), others...)
+	if concerned, complete := s.concerned(ctx, sub); complete && !mayFit(concerned, written) {
+		for i := range list {
+			list[i].Warnings = []Warning{unknownType("event_type", concerned)}
+		}
+	}
+	return list
 }
 
 // differs reports whether a provider writes one of the patterns in another way.
-func (*Service) differs(sub *Subscription, rules eventtypes.Rules) bool {
+func differs(sub *Subscription, rules eventtypes.Rules) bool {
 	return slices.ContainsFunc(sub.EventTypes, func(text string) bool { return rules.Normal(text) != text })
 }
 

@@ -145,6 +145,8 @@ func (directory) OfID(_ context.Context, _ id.Environment, connectionID string) 
 	return []connections.Connection{{ProviderConfigKey: "github", ConnectionID: connectionID}}, nil
 }
 
+func (directory) ProvidersInUse(context.Context, id.Environment) ([]string, error) { return nil, nil }
+
 func (directory) ExistsUnderAnyKey(_ context.Context, _ db.Querier, _ id.Environment,
 	connectionID string) (bool, error) {
 	return lookUp(connectionID)

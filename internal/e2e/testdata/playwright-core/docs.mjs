@@ -1,5 +1,5 @@
 // Drives a browser through the reference page: docs.mjs reads one line of JSON from its input, {chromium, base, key, folder,
-// operations, telephone}, and writes what it has seen as one line that begins with "> ". Screenshots are written to the
+// operations, others, telephone}, and writes what it has seen as one line that begins with "> ". Screenshots are written to the
 // folder, if one is named.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -11,19 +11,30 @@ const lines = createInterface({ input: process.stdin });
 const { value: line } = await lines[Symbol.asyncIterator]().next();
 const task = JSON.parse(line);
 const profile = await mkdtemp(join(tmpdir(), "sallyport-docs-"));
-const seen = { elsewhere: [], messages: [], operations: {} };
+const seen = { elsewhere: [], messages: [], operations: {}, others: {} };
 
 const context = await chromium.launchPersistentContext(profile, {
   executablePath: task.chromium,
   args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync"],
-  viewport: task.telephone ? { width: 390, height: 844 } : { width: 1280, height: 900 },
+  ...(task.telephone
+    ? { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true }
+    : { viewport: { width: 1280, height: 900 } }),
   timeout: 60_000,
 });
 context.setDefaultTimeout(60_000);
 
 const shoot = async (page, name) => {
   if (task.folder) {
+    // Dialogs and sections appear little by little.
+    await page.evaluate(() =>
+      Promise.allSettled(
+        document
+          .getAnimations()
+          .filter((a) => a.effect.getComputedTiming().endTime !== Infinity)
+          .map((a) => a.finished),
+      ),
+    );
     await page.screenshot({ path: join(task.folder, name + ".png") });
   }
 };
@@ -51,7 +62,7 @@ const open = async (hash = "") => {
   return page;
 };
 
-const keyField = (within) => within.getByPlaceholder("QUxMIFlPVVIgQkFTRSBBUkUgQkVMT05HIFRPIFVT").filter({ visible: true }).first();
+const keyField = (within) => within.getByPlaceholder("spk_live_…").filter({ visible: true }).first();
 
 // place returns where a credential is kept.
 const place = (page, key) =>
@@ -64,6 +75,43 @@ const place = (page, key) =>
     frame.remove();
     return found;
   }, key);
+
+const client = (page) => page.getByRole("dialog").filter({ visible: true });
+
+// show goes to an operation.
+const show = async (page, { hash }) => {
+  await page.evaluate((text) => (location.hash = text), hash);
+  const section = page.locator(`[id="sallyport/${hash}"]`);
+  await section.waitFor();
+  return section;
+};
+
+// replaced waits until the id of what the user has is in the path of the operation's sample, in place of the example.
+const replaced = async (page, { hash, path, example }) => {
+  if (example) {
+    await page.waitForFunction(
+      ([name, text]) => document.getElementById(name)?.textContent.includes(text) === false,
+      ["sallyport/" + hash, path.replace(/\{\w+\}/, example)],
+    );
+  }
+};
+
+// send opens the form of an operation, sends the request, and returns what has been received, with the place of Send.
+const send = async (page, section, { method, path }) => {
+  await section.getByRole("button", { name: /Test Request/ }).first().click();
+  const form = new RegExp("^/api/v1" + path.replaceAll(/\{\w+\}/g, "[^/]+") + "$");
+  const response = page.waitForResponse(
+    (r) => r.request().method() === method && form.test(new URL(r.url()).pathname) && !/[?]limit=(1|50)$/.test(r.url()),
+  );
+  const dialog = client(page);
+  const button = dialog.getByRole("button", { name: /^Send/ }).filter({ visible: true }).first();
+  await button.waitFor();
+  const box = await button.boundingBox();
+  await (task.telephone ? button.tap() : button.click());
+  const received = await response;
+  await dialog.getByText(String(received.status())).first().waitFor();
+  return { status: received.status(), url: received.url(), body: await received.text(), send: box };
+};
 
 // useDesk searches, keeps credentials and sends requests.
 const useDesk = async () => {
@@ -100,44 +148,61 @@ const useDesk = async () => {
   page = other;
 
   // Requests, as they are prefilled. The ids of what the user has replace those of the examples.
-  for (const { id, method, path, hash, example } of task.operations) {
-    await page.evaluate((text) => (location.hash = text), hash);
-    const section = page.locator(`[id="sallyport/${hash}"]`);
-    await section.waitFor();
-    if (example) {
-      await page.waitForFunction(
-        ([name, text]) => document.getElementById(name)?.textContent.includes(text) === false,
-        ["sallyport/" + hash, example],
-      );
-    }
-    await section.getByRole("button", { name: /Test Request/ }).first().click();
-    const form = new RegExp("^/api/v1" + path.replaceAll(/\{\w+\}/g, "[^/]+") + "$");
-    const response = page.waitForResponse(
-      (r) => r.request().method() === method && form.test(new URL(r.url()).pathname) && !/[?]limit=(1|50)$/.test(r.url()),
-    );
-    const dialog = page.getByRole("dialog").filter({ visible: true });
-    await dialog.getByRole("button", { name: /^Send/ }).first().click();
-    const received = await response;
-    seen.operations[id] = { status: received.status(), url: received.url(), body: await received.text() };
-    await dialog.getByText(String(received.status())).first().waitFor();
-    await shoot(page, id);
+  for (const operation of task.operations) {
+    const section = await show(page, operation);
+    await replaced(page, operation);
+    seen.operations[operation.id] = await send(page, section, operation);
+    await shoot(page, operation.id);
     await page.keyboard.press("Escape");
-    await dialog.waitFor({ state: "hidden" });
+    await client(page).waitFor({ state: "hidden" });
+  }
+
+  // Operations that change or delete something, as they are prefilled after those.
+  for (const operation of task.others) {
+    const section = await show(page, operation);
+    const sample = await section.textContent();
+    await section.getByRole("button", { name: /Test Request/ }).first().click();
+    await client(page).getByRole("button", { name: /^Send/ }).filter({ visible: true }).first().waitFor();
+    seen.others[operation.id] = { sample, form: await client(page).textContent() };
+    await shoot(page, operation.id);
+    await page.keyboard.press("Escape");
+    await client(page).waitFor({ state: "hidden" });
   }
 
   await Promise.all([page.waitForEvent("load"), page.getByRole("button", { name: "Forget" }).click()]);
   seen.kept.forgotten = await place(page, task.key);
 };
 
-// readOnTelephone looks at each operation on a narrow page.
+// readOnTelephone looks at each operation on a narrow page, and sends its request.
 const readOnTelephone = async () => {
   const page = await open();
+  await keyField(page).fill(task.key);
+  await page.waitForFunction((text) => Object.values({ ...sessionStorage }).some((v) => v.includes(text)), task.key);
   seen.widths = {};
-  for (const { id, hash } of task.operations) {
-    await page.evaluate((text) => (location.hash = text), hash);
-    await page.locator(`[id="sallyport/${hash}"]`).waitFor();
-    seen.widths[id] = await page.evaluate(() => document.documentElement.scrollWidth);
-    await shoot(page, "narrow-" + id);
+  for (const operation of task.operations) {
+    const section = await show(page, operation);
+    // What is cut off does not make the page wider, so the places of what can be pressed count.
+    seen.widths[operation.id] = await section.evaluate((element) =>
+      Math.max(
+        document.documentElement.scrollWidth,
+        ...[...element.querySelectorAll("button")]
+          .filter((b) => b.checkVisibility({ opacityProperty: true, visibilityProperty: true }))
+          .filter((b) => {
+            let parent = b.parentElement;
+            while (parent !== element && !/auto|scroll/.test(getComputedStyle(parent).overflowX)) {
+              parent = parent.parentElement;
+            }
+            return parent === element; // the others can be scrolled to
+          })
+          .map((b) => b.getBoundingClientRect().right),
+      ),
+    );
+    await shoot(page, "narrow-" + operation.id);
+    await replaced(page, operation);
+    seen.operations[operation.id] = await send(page, section, operation);
+    await shoot(page, "narrow-" + operation.id + "-sent");
+    await client(page).getByRole("button", { name: /Close/ }).filter({ visible: true }).first().tap();
+    await client(page).waitFor({ state: "hidden" });
   }
 };
 

@@ -4,8 +4,8 @@
 (() => {
   const api = "/api/v1";
 
-  // Example ids of the document, and where an id of the user's own resources comes from. They stand in paths, bodies and
-  // samples, so that a request works as it is prefilled.
+  // Example ids of the document, and where an id of the user's own resources comes from. They stand in the paths and samples
+  // of operations that change nothing which exists, so that a request works as it is prefilled.
   const samples = [
     {
       example: "sub_06dyxk8z3pk6n5q1v7wc4t2m9r",
@@ -24,6 +24,10 @@
       id: (rows) => rows[0]?.id,
     },
   ];
+
+  // Operations other than GET that get ids of the user's own resources: they send an event again or a test of one. Every
+  // other operation keeps the example, so that one click never changes or deletes what the user has.
+  const harmless = new Set(["test-webhook-subscription", "replay-webhook-event"]);
 
   // headers returns the credentials of a request, or nothing while the user has entered none.
   const headers = () => {
@@ -46,12 +50,20 @@
   // prepared returns the document as the viewer gets it. Optional parameters have their examples, but are not sent unless
   // the user switches them on: a filter would hide what the user looks for.
   const prepared = (text, ids) => {
-    for (const [example, id] of Object.entries(ids)) {
-      text = text.replaceAll(example, id);
-    }
+    const withIds = (operation) => {
+      let own = JSON.stringify(operation);
+      for (const [example, id] of Object.entries(ids)) {
+        own = own.replaceAll(example, id);
+      }
+      return JSON.parse(own);
+    };
     const document = JSON.parse(text);
     for (const item of Object.values(document.paths)) {
-      for (const operation of Object.values(item)) {
+      for (const method of Object.keys(item)) {
+        if (method === "get" || harmless.has(item[method].operationId)) {
+          item[method] = withIds(item[method]);
+        }
+        const operation = item[method];
         for (const parameter of operation.parameters ?? []) {
           const value = parameter.example ?? parameter.schema?.examples?.[0] ?? parameter.schema?.default;
           if (!parameter.required && value !== undefined) {

@@ -40,9 +40,14 @@ type vendored struct {
 	Package string `json:"package"`
 	Version string `json:"version"`
 	File    string `json:"file"`
-	// SHA256 is the digest of the file.
+	// SHA256 is the digest of the file as the package has it.
 	SHA256  string `json:"sha256"`
 	License string `json:"license"`
+	// Replaced is the only change to it.
+	Replaced struct {
+		From string `json:"from"`
+		To   string `json:"to"`
+	} `json:"replaced"`
 }
 
 // included returns the description of the included viewer.
@@ -67,7 +72,8 @@ func Files() ([]File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the viewer: %w", err)
 	}
-	path := PagePath + "/scalar-" + v.Version + "-" + v.SHA256[:8] + ".js"
+	digest := sha256.Sum256(script)
+	path := PagePath + "/scalar-" + v.Version + "-" + hex.EncodeToString(digest[:4]) + ".js"
 	list := []File{{Path: path, ContentType: javaScript, Compressed: script, Immutable: true}}
 	places := []string{"{{" + bundle + "}}", path, "{{version}}", v.Version}
 	for name, contentType := range map[string]string{"keep.js": javaScript, "start.js": javaScript,

@@ -46,8 +46,9 @@ func Mount(api *httpapi.API, found *events.Store, dl *deliveries.Service, stream
 		Tag: tag, Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
 		Summary: "List the event types of providers",
 		Description: "Lists the types that providers are known to send, according to their definitions, by provider and " +
-			"type; `order=asc` begins with the first. A provider may send further types, and for some providers none is " +
-			"known. A pattern of a subscription that none of its provider's types fits is only a warning.",
+			"type. A provider may send further types, and for some providers none is " +
+			"known. A provider that does not exist is an error. A pattern of a subscription that none of its provider's types " +
+			"fits is only a warning.",
 	}, httpapi.List[typesInput, knownType, eventType]{Rows: h.listTypes, View: viewType,
 		Key: (*knownType).key, IsKey: func(key string) bool { return strings.Contains(key, "/") }})
 	httpapi.Register(api, httpapi.Operation{

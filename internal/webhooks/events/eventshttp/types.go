@@ -2,15 +2,18 @@ package eventshttp
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
+	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/providers/eventtypes"
 )
 
 type typesInput struct {
-	page.Query
+	page.AscendingQuery
 	// Only types of these providers.
 	Provider []string `query:"provider,explode" minLength:"1" maxLength:"63" maxItems:"50" example:"shopify"`
 }
@@ -38,6 +41,12 @@ type eventType struct {
 }
 
 func (h *handlers) listTypes(_ context.Context, in *typesInput, p page.Request) ([]knownType, error) {
+	for i, key := range in.Provider {
+		if !slices.ContainsFunc(h.events.EventTypes(), func(p *eventtypes.Provider) bool { return p.Slug == key }) {
+			return nil, apperr.Invalid(apperr.Detail{Location: fmt.Sprintf("query.provider[%d]", i), Rule: "exists",
+				Message: "there is no provider " + strconv.Quote(key) + eventtypes.Suggest(h.events, key)})
+		}
+	}
 	rows := []knownType{}
 	for _, provider := range h.events.EventTypes() {
 		if len(in.Provider) > 0 && !slices.Contains(in.Provider, provider.Slug) {

@@ -8,6 +8,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/webhooks/ingest"
+	"sallyport/internal/webhooks/subscriptions"
 )
 
 // Sampler sends samples of webhooks. *ingest.Service implements it.
@@ -33,15 +34,20 @@ func mountSample(api *httpapi.API, sampler Sampler) {
 				"The connection has changed since the sample was signed. Send it again.",
 				"The provider signs its webhooks with a private key, which only it has, so the gateway cannot sign a sample.",
 			},
+			apperr.CodeGrantDenied: {"The API key has no grant for the route events:write on this connection"},
 			apperr.CodePayloadTooLarge: {"The body is larger than this route accepts",
 				"The body is larger than the connection accepts"},
 		},
 		Summary: "Send a sample of a webhook",
 		Description: "Makes a webhook as the provider would send it, signs it with the connection's newest secret as the " +
 			"provider's definition describes, and passes it to the connection's inbound endpoint. It is verified, stored, " +
-			"matched and forwarded as a webhook of the provider is. The secret does not leave the service.\n\n" +
-			"The webhook has the header `sallyport-sample`, and an id of its own, so that it is no duplicate of a real event. " +
-			"The audit trail records it. If the provider signs with a private key, no sample can be made: publish an event, " +
+			"matched and forwarded as a webhook of the provider is: **every subscription that matches gets it**, those of " +
+			"production too. The secret does not leave the service.\n\n" +
+			"Deliveries of the sample have the header `sallyport-sample`, in both payload modes. The body has the member " +
+			"`sallyport_sample`, and the webhook an id of its own, so that it is no duplicate of a real event. Webhooks from " +
+			"outside with that member are rejected. The audit trail records the sample.\n\n" +
+			"With `data`, the caller must be allowed to publish events of the connection (`events:write`), and receivers of " +
+			"`raw` requests do not get the provider's signature: it would sign any content for anyone who may send samples. If the provider signs with a private key, no sample can be made: publish an event, " +
 			"or test a subscription. The request is at most 1 MiB.",
 	}, h.send)
 }
@@ -68,8 +74,14 @@ type sampleInput struct {
 // sampleSent is the response to a sample that was accepted.
 type sampleSent struct {
 	Acknowledgement
-	// The event type.
-	EventType string `json:"event_type"`
+	// The type of the stored event.
+	EventType string `json:"event_type" example:"issues.opened"`
+	// Whether the body has only what the gateway reads from it, because the provider's definition has no body for the type.
+	MinimalBody bool `json:"minimal_body"`
+	// How many subscriptions get the event.
+	Subscriptions int `json:"subscriptions" example:"1"`
+	// A type that the provider is not known to send.
+	Warnings []httpapi.Warning `json:"warnings"`
 	// The id of the sample: the value of the header `sallyport-sample`, and the event's idempotency key if the provider's
 	// webhooks have an id.
 	SampleID string `json:"sample_id" example:"smp_06dprg8dj1v6hckm0sjzmn2m1c"`
@@ -93,5 +105,14 @@ func (h *sampleHandler) send(ctx context.Context, in *sampleInput) (*sampleOutpu
 	}
 	return &sampleOutput{Location: httpapi.Prefix + eventsPath + "/" + receipt.EventUUID, Body: sampleSent{
 		Acknowledgement: Acknowledgement{EventUUID: receipt.EventUUID, Status: "received", Duplicate: receipt.Duplicate},
-		EventType:       in.Body.EventType, SampleID: receipt.ID}}, nil
+		EventType:       receipt.EventType, MinimalBody: receipt.Minimal, Subscriptions: receipt.Matched,
+		Warnings: viewWarnings(receipt.Warnings), SampleID: receipt.ID}}, nil
+}
+
+func viewWarnings(list []subscriptions.Warning) []httpapi.Warning {
+	out := make([]httpapi.Warning, len(list))
+	for i, w := range list {
+		out[i] = httpapi.Warning(w)
+	}
+	return out
 }

@@ -110,8 +110,10 @@ type retiringSecret struct {
 // SubscriptionUpdated is the response to an update.
 type SubscriptionUpdated struct {
 	Subscription
-	// Patterns of event types that no type fits which the provider of the subscription is known to send. Only
-	// subscriptions with a `provider_config_key` or `connection_id` have warnings.
+	// Parts of the subscription that are valid and probably not what was meant: patterns that no type fits which its
+	// providers are known to send, and `raw` for a provider whose signature a receiver cannot verify in every attempt. The
+	// providers of a subscription without `provider_config_key` and `connection_id` are those with connections in the
+	// environment.
 	Warnings []httpapi.Warning `json:"warnings"`
 }
 

@@ -1,0 +1,51 @@
+package registry
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sallyport/internal/providers/verification"
+)
+
+// onward is what limits the use of a provider's signatures behind a gateway that passes them on.
+type onward struct {
+	// maxAge is the shortest time for which one of them is valid; 0 for no limit.
+	maxAge time.Duration
+	// replaced reports that they come in the headers of Standard Webhooks, which the gateway needs for its own.
+	replaced bool
+}
+
+// onwardOf returns it for a definition's webhooks. Parameters have their defaults.
+func onwardOf(d *verification.Declaration) (o onward) {
+	defaults := make([]string, 0, 2*len(d.Params))
+	for i := range d.Params {
+		defaults = append(defaults, "{param:"+d.Params[i].Name+"}", d.Params[i].Default)
+	}
+	values := strings.NewReplacer(defaults...)
+	var walk func(p *verification.Proof)
+	walk = func(p *verification.Proof) {
+		for i := range p.AnyOf {
+			walk(&p.AnyOf[i])
+		}
+		for i := range p.AllOf {
+			walk(&p.AllOf[i])
+		}
+		if t := p.Timestamp; t != nil {
+			if n, err := strconv.Atoi(values.Replace(t.MaxAgeS)); err == nil && n > 0 {
+				if age := time.Duration(n) * time.Second; o.maxAge == 0 || age < o.maxAge {
+					o.maxAge = age
+				}
+			}
+		}
+		if slices.ContainsFunc(p.Signature, func(s verification.SignatureSource) bool {
+			_, names, ok := strings.Cut(s.From, "header:")
+			return ok && slices.Contains(strings.Split(strings.ToLower(names), ","), "webhook-signature")
+		}) {
+			o.replaced = true
+		}
+	}
+	walk(&d.Proof)
+	return o
+}
