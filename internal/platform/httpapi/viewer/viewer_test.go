@@ -21,7 +21,7 @@ func TestViewerIsTheVendoredFile(t *testing.T) {
 	require.NoError(t, err)
 	found := false
 	for _, f := range list {
-		if !strings.HasPrefix(f.Path, pagePath+"/scalar-") {
+		if !strings.HasPrefix(f.Path, PagePath+"/scalar-") {
 			continue
 		}
 		found = true
@@ -46,7 +46,7 @@ func TestPageNamesItsFiles(t *testing.T) {
 		paths[f.Path] = true
 		content, err := f.Content()
 		require.NoError(t, err)
-		if f.Path == pagePath {
+		if f.Path == PagePath {
 			page = string(content)
 			require.False(t, f.Immutable)
 		} else {
