@@ -25,8 +25,8 @@ func (f apiFlags) awaitReplay(ctx context.Context, e *env, api *apiclient.Client
 	for reported, away := "", false; !r.ended(); {
 		if line := r.Status + ", " + r.percent(); line != reported {
 			reported = line
-			e.note("%s", terminal.Inline(fmt.Sprintf("%s: %d started, %d succeeded, %d failed at first.", line, r.Counts.Replayed,
-				r.Counts.Succeeded, r.Counts.Failed)))
+			e.note("%s", terminal.Inline(fmt.Sprintf("%s: %d started, %d succeeded, %d failed at first.", line,
+				r.Counts.Replayed, r.Counts.Succeeded, r.Counts.Failed)))
 		}
 		a, err := f.poll(ctx, e, api, r.ID)
 		switch {

@@ -57,9 +57,9 @@ func TestDocumentIsForReaders(t *testing.T) {
 	}
 }
 
-// The prefilled examples harm no one who sends them: a subscription from its example is disabled until its owner has read
-// it, and a connection from its example has a secret, so that a sample of its provider can be sent next. Each path has its
-// operations in the order of a reader, with deletion last.
+// The prefilled examples harm no one who sends them: a subscription from its example is disabled until its owner has
+// read it, and a connection from its example has a secret, so that a sample of its provider can be sent next. Each
+// path has its operations in the order of a reader, with deletion last.
 func TestPrefilledExamples(t *testing.T) {
 	t.Parallel()
 	root := published().root

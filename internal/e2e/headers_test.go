@@ -184,6 +184,7 @@ func TestSecretsOfProvidersStayHere(t *testing.T) {
 		cut := send(`{"token":"s3cret","type":"a","n":2}`)
 		require.Contains(w.t, string(cut.body), `"token":"[redacted]"`)
 		require.NotContains(w.t, cut.header, "X-Acme-Signature")
-	}, definitionsFolder(strings.NewReplacer("default: v1", "default: v", `["{json:/type}"]`, `["{param:kind}.{json:/type}"]
+	}, definitionsFolder(strings.NewReplacer("default: v1", "default: v", `["{json:/type}"]`,
+		`["{param:kind}.{json:/type}"]
     redact: ["json:/token"]`).Replace(acmeDefinition)))
 }

@@ -48,10 +48,11 @@ func unit(t *testing.T) map[string]string {
 	return out
 }
 
-// The systemd unit runs the configuration of the guide after the commands of the guide, which run with the umask that the
-// guide sets: with the unit's command, user, working directory, umask and empty environment the server starts, is ready,
-// takes a large body, ends in order within the unit's time, and writes nothing outside the unit's state directory. The
-// lines in the guide are those of the unit. Only root can become the unit's user; the modes are checked in any case.
+// The systemd unit runs the configuration of the guide after the commands of the guide, which run with the umask that
+// the guide sets: with the unit's command, user, working directory, umask and empty environment the server starts, is
+// ready, takes a large body, ends in order within the unit's time, and writes nothing outside the unit's state
+// directory. The lines in the guide are those of the unit. Only root can become the unit's user; the modes are
+// checked in any case.
 func TestUnit(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)
@@ -81,12 +82,12 @@ func TestUnit(t *testing.T) {
 	root, err := os.MkdirTemp("", "unit") //nolint:usetesting // others may enter no folder of t.TempDir
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(root)) })
-	require.NoError(t, os.Chmod(root, 0o755)) //nolint:gosec // as / is
+	require.NoError(t, os.Chmod(root, 0o755))
 	inside := func(path string) string { return filepath.Join(root, path) }
 	for _, dir := range []string{"/usr/local/bin", "/etc/systemd/system", "/var/lib", "/tmp"} {
-		require.NoError(t, os.MkdirAll(inside(dir), 0o755)) //nolint:gosec // as on any system
+		require.NoError(t, os.MkdirAll(inside(dir), 0o755))
 	}
-	require.NoError(t, os.Chmod(inside("/tmp"), 0o1777)) //nolint:gosec // as on any system
+	require.NoError(t, os.Chmod(inside("/tmp"), os.ModeSticky|0o777))
 	free := []step{{text: configuration}}
 	translate(t, free)
 	client := install(t, root, installation, free[0].text, u["User"])

@@ -11,8 +11,9 @@ import (
 	"sallyport/internal/providers/registry"
 )
 
-// Types of families that are easily missed in a provider's packages are known: each is one that the provider's package or
-// documentation names, so that a subscription to it gets no warning. Families are there where a part is the sender's own.
+// Types of families that are easily missed in a provider's packages are known: each is one that the provider's
+// package or documentation names, so that a subscription to it gets no warning. Families are there where a part is
+// the sender's own.
 func TestKnownTypesOfFamilies(t *testing.T) {
 	t.Parallel()
 	shipped, err := registry.Builtin()

@@ -62,8 +62,8 @@ func TestSlackEvents(t *testing.T) {
 	require.Empty(t, v.Ack().Body, "an answer to a command would be shown in the channel")
 }
 
-// Slack's verification token stays in JSON, in a command, and in the JSON inside a form: the signature covers it, so that
-// receivers of the raw body can verify that.
+// Slack's verification token stays in JSON, in a command, and in the JSON inside a form: the signature covers it, so
+// that receivers of the raw body can verify that.
 func TestSlackKeepsTheBody(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "slack", nil, slackSecret)

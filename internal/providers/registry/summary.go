@@ -52,8 +52,8 @@ type WebhooksSummary struct {
 	// Batch is nil if a webhook carries one event.
 	Batch      *BatchSummary      `json:"batch"`
 	Handshakes []HandshakeSummary `json:"handshakes"`
-	// Redacted are the values that are removed from the body before it is stored and forwarded. A signature over the body is
-	// not forwarded if it had one of them.
+	// Redacted are the values that are removed from the body before it is stored and forwarded. A signature over the
+	// body is not forwarded if it had one of them.
 	Redacted []string `json:"redacted"`
 	// Control reports that some webhooks are acknowledged and stored but not forwarded.
 	Control bool `json:"control"`
