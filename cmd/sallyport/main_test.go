@@ -110,7 +110,8 @@ func TestSuggestions(t *testing.T) {
 	require.Equal(t, exitUsage, r.code)
 	require.Equal(t, "sallyport: the configuration has an error:\n  SALLYPORT_LISTN (environment): is not a setting, "+
 		"did you mean SALLYPORT_LISTEN?\n", r.stderr)
-	r = call(command{ctx: t.Context(), clock: clock.System(), args: []string{"config", "check"}}, []string{"SALLYPORT_FOO=1"})
+	r = call(command{ctx: t.Context(), clock: clock.System(), args: []string{"config", "check"}},
+		[]string{"SALLYPORT_FOO=1"})
 	require.NotContains(t, r.stderr, "did you mean", "a short name is not near to every other")
 }
 

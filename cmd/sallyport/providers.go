@@ -158,8 +158,8 @@ func visible(s string) string {
 	}, s)
 }
 
-// missingProvider returns the message that the server has no such provider, with the one that is probably meant; empty if
-// it has, or if the server does not say.
+// missingProvider returns the message that the server has no such provider, with the one that is probably meant;
+// empty if it has, or if the server does not say.
 func missingProvider(ctx context.Context, api *apiclient.Client, name string) string {
 	_, err := api.Call(ctx, apiclient.Request{Method: http.MethodGet, Path: "/webhook-events/types",
 		Query: url.Values{"provider": {name}, "limit": {"1"}}})

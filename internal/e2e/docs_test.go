@@ -49,8 +49,8 @@ func mostUsed() []used {
 	}
 }
 
-// destructive returns operations that change or delete what exists, which the reference never prefills with an id of the
-// user's own.
+// destructive returns operations that change or delete what exists, which the reference never prefills with an id of
+// the user's own.
 func destructive() []used {
 	return []used{
 		{"delete-webhook-subscription", http.MethodDelete, "/webhook-subscriptions/{id}", exampleSubscription},
@@ -235,8 +235,8 @@ func (w *world) newestIDs() string {
 	return strings.Join(ids, "|")
 }
 
-// On a telephone no operation of the reference is wider than the screen, and each of the most used ones can be sent by a
-// touch.
+// On a telephone no operation of the reference is wider than the screen, and each of the most used ones can be sent
+// by a touch.
 func TestDocsOnATelephone(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)

@@ -220,18 +220,18 @@ func TestSampleIsMarked(t *testing.T) {
 				[]string{got[0].header.Get("Sallyport-Sample"), got[1].header.Get("Sallyport-Sample")})
 		}
 		m := githubAs(githubSecret, "push", "a stranger's", `{"ref":"a"}`).with("Sallyport-Sample", "smp_x")
-		real := w.deliver(conn.pathToken(), m).EventUUID
-		w.awaitEvent(real, "forwarded")
+		genuine := w.deliver(conn.pathToken(), m).EventUUID
+		w.awaitEvent(genuine, "forwarded")
 		require.Empty(w.t, raw.wait(w.t, 3)[2].header.Get("Sallyport-Sample"))
 		require.Empty(w.t, envelope.wait(w.t, 3)[2].header.Get("Sallyport-Sample"))
 		var e struct{ Headers map[string]string }
-		w.call(w.dev(), http.MethodGet, "/webhook-events/"+real, nil).want(w, http.StatusOK).into(w, &e)
+		w.call(w.dev(), http.MethodGet, "/webhook-events/"+genuine, nil).want(w, http.StatusOK).into(w, &e)
 		require.NotContains(w.t, e.Headers, "sallyport-sample")
 	})
 }
 
-// A sample is no way to have content signed with a secret that no one may read: its signature counts at no gateway, that
-// of a body which the caller chose reaches no receiver, and only a caller who may publish events chooses one.
+// A sample is no way to have content signed with a secret that no one may read: its signature counts at no gateway,
+// that of a body which the caller chose reaches no receiver, and only a caller who may publish events chooses one.
 func TestSampleSignsNothingForOthers(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

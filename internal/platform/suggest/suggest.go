@@ -30,8 +30,8 @@ func Name(word string, known []string) (nearest string, ok bool) {
 	return nearest, ok
 }
 
-// Question returns ". Did you mean …?" with the nearest name, to end a sentence with, and nothing without one. aliases are
-// known names by other names for them.
+// Question returns ". Did you mean …?" with the nearest name, to end a sentence with, and nothing without one.
+// aliases are known names by other names for them.
 func Question(word string, known []string, aliases map[string]string) string {
 	names := slices.Concat(known, slices.Sorted(maps.Keys(aliases)))
 	name, ok := Name(word, names)

@@ -27,8 +27,8 @@ type SampleBody struct {
 	// signature are read from are replaced. A body of a family is for types without one of their own. Empty with Headers
 	// for none.
 	Body string `yaml:"body"`
-	// Headers are headers that the provider sends and that are no part of the signature, the type or the id. All that fit a
-	// type are set, later ones in place of earlier ones.
+	// Headers are headers that the provider sends and that are no part of the signature, the type or the id. All that
+	// fit a type are set, later ones in place of earlier ones.
 	Headers map[string]string `yaml:"headers"`
 }
 
@@ -70,8 +70,8 @@ type Sample struct {
 	Body     []byte
 	// Event is the description that Describe derives from it.
 	Event Event
-	// Minimal reports that the body has only what the gateway reads from it: nothing was ordered, and the declaration has no
-	// body of the type itself.
+	// Minimal reports that the body has only what the gateway reads from it: nothing was ordered, and the declaration
+	// has no body of the type itself.
 	Minimal bool
 }
 
@@ -249,8 +249,8 @@ type sourceValue struct {
 	value string
 }
 
-// typePlans returns the ways to a type, the likeliest first: in spellings that are known, by templates that have words of
-// the type, and then in the order in which the templates are read.
+// typePlans returns the ways to a type, the likeliest first: in spellings that are known, by templates that have
+// words of the type, and then in the order in which the templates are read.
 func (p *plan) typePlans(o *SampleOrder, body any) []typePlan {
 	var plans []typePlan
 	add := func(templates [][]segment, batch bool) {

@@ -168,8 +168,8 @@ func (v *Verifier) RedactHeaders() []string { return slices.Clone(v.plan.redact)
 // by which anyone with the secret can verify the webhook again, and from which no one can make another webhook.
 func (v *Verifier) SignatureHeaders() []string { return slices.Clone(v.plan.signatures) }
 
-// EventHeaders returns the lower-case names of the headers from which type, id and time of an event are read. A receiver
-// that was written for the provider needs them first.
+// EventHeaders returns the lower-case names of the headers from which type, id and time of an event are read. A
+// receiver that was written for the provider needs them first.
 func (v *Verifier) EventHeaders() (names []string) {
 	add := func(src *source) {
 		for _, name := range src.headers() {

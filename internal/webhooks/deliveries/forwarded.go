@@ -14,9 +14,10 @@ const (
 	maxForwardedBytes = 6 << 10
 	// maxForwarded limits their number. With all others they stay within the 100 that Apache's HTTP server accepts.
 	maxForwarded = 60
-	// FewHeaderBytes and FewHeaders are bytes and a number of headers of which none is left out.
+	// FewHeaderBytes is a size of all headers of a request under which none is left out.
 	FewHeaderBytes = maxForwardedBytes / 2
-	FewHeaders     = maxForwarded / 2
+	// FewHeaders is their number for that.
+	FewHeaders = maxForwarded / 2
 )
 
 // passesOn reports whether a header of a provider's request goes to receivers, by its name in lower case. ADR 48 has

@@ -54,8 +54,8 @@ func buildShared(mode subscriptions.PayloadMode, e *events.Event, p *events.Payl
 	return form{body: body, contentType: envelopeContentType, sample: sampleOf(p)}, err
 }
 
-// sampleOf returns the id of the sample that the webhook is; empty for a real one. Ingest lets the header pass on samples
-// of the gateway's own making only.
+// sampleOf returns the id of the sample that the webhook is; empty for a real one. Ingest lets the header pass on
+// samples of the gateway's own making only.
 func sampleOf(p *events.Payload) string {
 	// Inside of a value the quotes are escaped.
 	_, rest, _ := strings.Cut(p.Headers, `"sallyport-sample":"`)
@@ -220,7 +220,8 @@ const maxStoredHeaders = 8 << 10
 // latter.
 var ownHeaders = sync.OnceValue(func() [][2]string { //nolint:gochecknoglobals // a constant list
 	names := []string{"Content-Type", "Sallyport-Attempt", "Sallyport-Connection-Id", "Sallyport-Event-Type",
-		"Sallyport-Headers-Omitted", "Sallyport-Hops", "Sallyport-Provider", "Sallyport-Replay", "Sallyport-Sample", "Sallyport-Subscription-Id", "Sallyport-Will-Retry",
+		"Sallyport-Headers-Omitted", "Sallyport-Hops", "Sallyport-Provider", "Sallyport-Replay",
+		"Sallyport-Sample", "Sallyport-Subscription-Id", "Sallyport-Will-Retry",
 		headerUserAgent, "Webhook-Id", headerSignature, "Webhook-Timestamp"}
 	list := make([][2]string, len(names))
 	for i, name := range names {

@@ -61,8 +61,8 @@ type ownSample struct {
 
 // refuseSample rejects a sample that comes from outside.
 func refuseSample() *verification.Refusal {
-	return &verification.Refusal{Reason: verification.ReasonSample, Message: "The webhook is a sample of a gateway, which " +
-		"counts only at the connection for which it was made, and not when it is sent on."}
+	return &verification.Refusal{Reason: verification.ReasonSample, Message: "The webhook is a sample of a gateway, " +
+		"which counts only at the connection for which it was made, and not when it is sent on."}
 }
 
 // SendSample makes a sample and sends it to the inbound endpoint, in the process. It is verified, stored, matched and
@@ -99,8 +99,9 @@ func (s *Service) SendSample(ctx context.Context, p access.Principal, in SampleR
 	if err != nil {
 		return SampleReceipt{}, err
 	}
-	order := verification.SampleOrder{Type: kind, Known: conn.Provider.Webhooks.KnownTypes(), Data: in.Data, ID: id.NewRandom(id.PrefixSample),
-		PublicURL: s.opts.PublicURL, Path: in.Path + c.PathToken, RemoteIP: from, Now: s.clock.Now()}
+	order := verification.SampleOrder{Type: kind, Known: conn.Provider.Webhooks.KnownTypes(), Data: in.Data,
+		ID: id.NewRandom(id.PrefixSample), PublicURL: s.opts.PublicURL, Path: in.Path + c.PathToken,
+		RemoteIP: from, Now: s.clock.Now()}
 	sample, err := conn.Verifier.Sample(ctx, order)
 	if err != nil {
 		return SampleReceipt{}, sampleError(conn, err)
@@ -151,7 +152,8 @@ func invalidSample(field, rule, message string) error {
 	return apperr.Invalid(apperr.Detail{Location: field, Rule: rule, Message: message})
 }
 
-// mayChoose returns nil if the principal may choose the body of an event of the connection, as it may by publishing one.
+// mayChoose returns nil if the principal may choose the body of an event of the connection, as it may by publishing
+// one.
 func mayChoose(p access.Principal, connectionID string) error {
 	if p.Kind == access.KindAPIKey {
 		return p.Through(access.RouteEventsWrite).Require(access.RouteEventsWrite, connectionID)

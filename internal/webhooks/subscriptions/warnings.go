@@ -60,9 +60,9 @@ func unknownType(location string, providers []*eventtypes.Provider) Warning {
 	if len(providers) > 1 {
 		verb, keys = " are", "…"
 	}
-	return Warning{location, ruleKnownType, strings.Join(names, " and ") + verb + " not known to send an event of such a " +
-		"type; `sallyport providers show " + keys + "` and GET /webhook-events/types?provider=" + keys + " list the types that " +
-		"are known"}
+	return Warning{location, ruleKnownType, strings.Join(names, " and ") + verb + " not known to send an event of such " +
+		"a type; `sallyport providers show " + keys + "` and GET /webhook-events/types?provider=" + keys +
+		" list the types that are known"}
 }
 
 // signatureWarnings returns the warnings about the providers' own signatures, which only raw requests have.

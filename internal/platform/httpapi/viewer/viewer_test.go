@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The viewer that the page loads is the file of the npm package that vendored.json names, byte for byte but for the one text
-// that is replaced: the placeholder of an empty field for a key.
+// The viewer that the page loads is the file of the npm package that vendored.json names, byte for byte but for the
+// one text that is replaced: the placeholder of an empty field for a key.
 func TestViewerIsTheVendoredFile(t *testing.T) {
 	t.Parallel()
 	v, err := included()

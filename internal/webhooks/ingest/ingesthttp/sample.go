@@ -47,7 +47,8 @@ func mountSample(api *httpapi.API, sampler Sampler) {
 			"`sallyport_sample`, and the webhook an id of its own, so that it is no duplicate of a real event. Webhooks from " +
 			"outside with that member are rejected. The audit trail records the sample.\n\n" +
 			"With `data`, the caller must be allowed to publish events of the connection (`events:write`), and receivers of " +
-			"`raw` requests do not get the provider's signature: it would sign any content for anyone who may send samples. If the provider signs with a private key, no sample can be made: publish an event, " +
+			"`raw` requests do not get the provider's signature: it would sign any content for anyone who may send samples. " +
+			"If the provider signs with a private key, no sample can be made: publish an event, " +
 			"or test a subscription. The request is at most 1 MiB.",
 	}, h.send)
 }
@@ -76,7 +77,8 @@ type sampleSent struct {
 	Acknowledgement
 	// The type of the stored event.
 	EventType string `json:"event_type" example:"issues.opened"`
-	// Whether the body has only what the gateway reads from it, because the provider's definition has no body for the type.
+	// Whether the body has only what the gateway reads from it, because the provider's definition has no body for the
+	// type.
 	MinimalBody bool `json:"minimal_body"`
 	// How many subscriptions get the event.
 	Subscriptions int `json:"subscriptions" example:"1"`
