@@ -15,12 +15,12 @@ import (
 type headerRules struct {
 	// secret are redacted. Those of them that signatures names as well are also kept as they came.
 	secret, signatures []string
-	// reads reports whether the connection's definition reads a header. It is nil for a request that was rejected, of which
-	// the operator sees what misled.
+	// reads reports whether the connection's definition reads a header. It is nil for a request that was rejected, of
+	// which the operator sees all.
 	reads func(name string) bool
 	// foreign are the beginnings of the names of headers that only mislead receivers; they are not stored.
 	foreign []string
-	// readable is set for a body that no coding hides, whatever Content-Encoding says.
+	// readable is set for a body that no coding hides, regardless of Content-Encoding.
 	readable bool
 }
 
