@@ -2,14 +2,11 @@ package main
 
 import (
 	"context"
-	"crypto/ed25519"
 	"crypto/hmac"
 	"crypto/sha256"
-	"crypto/x509"
 	"database/sql"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
@@ -137,19 +134,23 @@ func (in installation) queue(t *testing.T) {
 	}))
 }
 
-// configure stores an OAuth client with a secret and a private key.
+// configure stores the client of a provider configuration, which no definition uses yet.
 func (in installation) configure(t *testing.T) {
 	t.Helper()
-	_, private, err := ed25519.GenerateKey(nil)
+	box, err := secretbox.Open(secretbox.Source{Path: filepath.Join(in.dir, "keyset.json")})
 	require.NoError(t, err)
-	der, err := x509.MarshalPKCS8PrivateKey(private)
-	require.NoError(t, err)
-	dir := t.TempDir()
-	secret, key := filepath.Join(dir, "client.secret"), filepath.Join(dir, "client.pem")
-	require.NoError(t, os.WriteFile(secret, []byte("a client's secret"), 0o600))
-	require.NoError(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600))
-	in.do(t, "provider-configs", "create", "--provider", "github", "--environment", "production", "--client-id", "x",
-		"--client-secret-file", secret, "--private-key-file", key)
+	seal := func(column string) []byte {
+		sealed, err := box.Seal([]byte("x"), secretbox.AD{Table: "provider_configs", Column: column, RowID: "x"})
+		require.NoError(t, err)
+		return sealed
+	}
+	require.NoError(t, in.open(t).Tx(t.Context(), func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(t.Context(), `INSERT INTO provider_configs (id, environment_id, provider_config_key, provider,
+			display_name, client_id, client_secret, client_secret_hint, private_key, scopes, base_url, rate_limit, created_ms,
+			updated_ms) SELECT 'x', min(id), 'github', 'github', '', 'x', $1, '', $2, '', '', '', 1, 1 FROM environments`,
+			seal("client_secret"), seal("private_key"))
+		return err
+	}))
 }
 
 const githubSecret = "a secret shared with the provider"

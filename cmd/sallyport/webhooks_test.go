@@ -203,7 +203,8 @@ func TestWebhooksVerifyDuplicates(t *testing.T) {
 		}{
 			{"generic-hmac", map[string]any{}, "none: every request is a new event, also with an equal body"},
 			{"generic-hmac", map[string]any{"dedupe_window_seconds": 90}, "none: the same body within 1m30s is a duplicate"},
-			{"generic-hmac", map[string]any{"dedupe_window_seconds": 0}, "none: every request is a new event, also with an equal body"},
+			{"generic-hmac", map[string]any{"dedupe_window_seconds": 0},
+				"none: every request is a new event, also with an equal body"},
 			{"dropbox", map[string]any{}, "none: every request is a new event, also with an equal body"},
 			{"dropbox", map[string]any{"dedupe_window_seconds": 60}, "none: the same body within 1m0s is a duplicate"},
 		} {

@@ -2,7 +2,6 @@ package app
 
 import (
 	"net/url"
-	"slices"
 
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
@@ -10,7 +9,6 @@ import (
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/configs"
 	"sallyport/internal/providers/connections"
-	"sallyport/internal/providers/outbound"
 )
 
 // ProviderConfigs are what NewProviderConfigs needs of the process.
@@ -28,7 +26,7 @@ type ProviderConfigs struct {
 func NewProviderConfigs(c ProviderConfigs) *configs.Service {
 	halves := outboundHalves{c.Providers}
 	return configs.New(configs.Options{DB: c.DB, Clock: c.Clock, Box: c.Box, Providers: c.Providers,
-		Environments: c.Environments, Targets: c.Client, Hosts: halves, Clients: halves,
+		Environments: c.Environments, Targets: c.Client, Hosts: halves,
 		Connections: connections.CountOfConfig})
 }
 
@@ -42,12 +40,4 @@ func (h outboundHalves) HostsOf(slug string) (known bool, allowed func(*url.URL)
 		return false, nil
 	}
 	return true, func(u *url.URL) bool { return p.Outbound.AllowsURL(u, true) }
-}
-
-// UsesClient implements configs.Clients.
-func (h outboundHalves) UsesClient(slug string) bool {
-	p, ok := h.providers.Get(slug)
-	return ok && p.Outbound != nil && slices.ContainsFunc(p.Outbound.Modes(), func(m *outbound.Mode) bool {
-		return m.Client
-	})
 }

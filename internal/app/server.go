@@ -114,8 +114,8 @@ func (a *App) clientURL() string {
 func (a *App) warnOfAddress(ctx context.Context) {
 	if a.cfg.HidesClients() {
 		a.log.WarnContext(ctx, "requests come through a proxy or tunnel and trusted-proxies is not set: all clients appear "+
-			"under one address, and rejected webhooks of a stranger use up the limit of all senders; set trusted-proxies to the "+
-			"address of the proxy or tunnel, such as 127.0.0.1", slog.String("public_url", a.cfg.PublicURL))
+			"under one address, and rejected webhooks of a stranger use up the limit of all senders; set trusted-proxies to "+
+			"the address of the proxy or tunnel, such as 127.0.0.1", slog.String("public_url", a.cfg.PublicURL))
 	}
 	if a.cfg.GuessesPublicURL() {
 		a.log.WarnContext(ctx, "the listener takes requests at all addresses and public-url is not set: webhook URLs and "+

@@ -287,9 +287,9 @@ func TestSameBodyUnderNewID(t *testing.T) {
 	})
 }
 
-// Anyone who replays a webhook can leave out an id that the signature does not cover, or make one that is none. An equal
-// body makes such a webhook suspect like one under another id, before it and after it; it is never lost. Other bodies
-// make nothing suspect.
+// Anyone who replays a webhook can leave out an id that the signature does not cover, or make one that is none. An
+// equal body makes such a webhook suspect like one under another id, before it and after it; it is never lost. Other
+// bodies make nothing suspect.
 func TestSameBodyWithoutID(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -351,7 +351,7 @@ func TestSameBodyWithoutID(t *testing.T) {
 				replayed(second)
 				genuine(third.with(c.header, tooLong))
 				replayed(third.without(c.header))
-				require.Len(w.t, w.events("&duplicate=true&connection_id="+name), 0)
+				require.Empty(w.t, w.events("&duplicate=true&connection_id="+name))
 			}
 		}
 		w.clk.Advance(time.Hour)

@@ -170,6 +170,7 @@ func TestMalformedChunksOfABody(t *testing.T) {
 			require.NoError(w.t, err)
 			text, err := io.ReadAll(resp.Body)
 			require.NoError(w.t, err)
+			require.NoError(w.t, resp.Body.Close())
 			require.NoError(w.t, c.Close())
 			require.Equal(w.t, http.StatusBadRequest, resp.StatusCode, "%s", text)
 			require.Contains(w.t, string(text), "The request is malformed: a chunk of the body is malformed", head)

@@ -110,8 +110,8 @@ func (d *doctor) proxies(context.Context) Check {
 	case len(list) > 0:
 		return ok(join(list))
 	case d.cfg.HidesClients():
-		return warn("none, but the public URL leads to a proxy or tunnel: every client appears under its address, and rejected "+
-			"webhooks of a stranger use up the limit of all senders",
+		return warn("none, but the public URL leads to a proxy or tunnel: every client appears under its address, and "+
+			"rejected webhooks of a stranger use up the limit of all senders",
 			"List the address of the proxy or tunnel in --trusted-proxies, such as 127.0.0.1.")
 	default:
 		return ok("none: clients connect directly")

@@ -27,8 +27,8 @@ func TestMisplacedCredentialsAreNotCounted(t *testing.T) {
 	api := httpapi.New(httpapi.Config{Version: "test", Logger: slog.New(slog.DiscardHandler), Clock: clk, Auth: auth{},
 		Limits: httpapi.Limits{Limiter: limiter, Address: ratelimit.Limit{PerSecond: 1, Burst: burst}}})
 	for path, route := range map[string]access.Route{"/people": "", "/keys": access.RouteConnections} {
-		httpapi.Register(api, httpapi.Operation{ID: "get" + path[1:], Method: http.MethodGet, Path: path, Tag: "t", Summary: "s",
-			Status: http.StatusOK, Permission: access.ConnectionsRead, Route: route},
+		httpapi.Register(api, httpapi.Operation{ID: "get" + path[1:], Method: http.MethodGet, Path: path, Tag: "t",
+			Summary: "s", Status: http.StatusOK, Permission: access.ConnectionsRead, Route: route},
 			func(context.Context, *struct{}) (*struct{}, error) { return nil, nil })
 	}
 	ask := func(path, header, value string) *httptest.ResponseRecorder {

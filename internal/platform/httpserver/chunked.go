@@ -12,8 +12,8 @@ import (
 // reasonChunks is the reason for a body of which net/http itself refuses the chunks or what follows them.
 const reasonChunks = "the chunks of the body or its trailer are malformed"
 
-// chunkedBody is the body of a request that came in chunks. Its Read returns an *apperr.Error with status 400 for a body
-// that is malformed, so that a handler can distinguish it from one that ended early.
+// chunkedBody is the body of a request that came in chunks. Its Read returns an *apperr.Error with status 400 for a
+// body that is malformed, so that a handler can distinguish it from one that ended early.
 type chunkedBody struct {
 	io.ReadCloser
 	conn *conn

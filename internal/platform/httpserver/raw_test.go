@@ -53,7 +53,7 @@ func newRawServer(t *testing.T, handle http.HandlerFunc, change ...func(*httpser
 				w.WriteHeader(http.StatusTeapot)
 				var malformed *apperr.Error
 				if errors.As(err, &malformed) {
-					_, _ = io.WriteString(w, malformed.Message) //nolint:gosec // no browser reads it
+					_, _ = io.WriteString(w, malformed.Message)
 				}
 				return
 			}
@@ -309,7 +309,9 @@ func TestChunksThatEndEarly(t *testing.T) {
 		c := dial(t, s.Addr())
 		_, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"+body)
 		require.NoError(t, err)
-		require.NoError(t, c.(*net.TCPConn).CloseWrite()) //nolint:forcetypeassert,revive // dial returns one
+		half, ok := c.(interface{ CloseWrite() error })
+		require.True(t, ok)
+		require.NoError(t, half.CloseWrite())
 		all := responses(t, exchange(t, c))
 		require.Len(t, all, 1)
 		require.Equal(t, http.StatusTeapot, all[0].status)

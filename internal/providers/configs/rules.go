@@ -215,10 +215,10 @@ func (s *Service) checkProvider(ctx context.Context, v *apperr.Violations, slug 
 	}
 	known, allowed := s.hostsOf(slug)
 	const message = "the provider has no API here yet"
+	if ch.RateLimit.Given() && (!known || !s.rateLimits) {
+		v.Add("rate_limit", "api", message)
+	}
 	if !known {
-		if ch.RateLimit.Given() {
-			v.Add("rate_limit", "api", message)
-		}
 		if ch.BaseURL.Given() {
 			v.Add("base_url", "api", message)
 		}

@@ -89,6 +89,8 @@ type Options struct {
 	// is accepted.
 	Hosts   Hosts
 	Clients Clients
+	// RateLimits reports that requests obey rate limits. Without it none is accepted.
+	RateLimits bool
 	// Connections counts the connections of a configuration.
 	Connections UseCounter
 	// OnClientChange is for those who keep what belongs to a client.
@@ -106,6 +108,7 @@ type Service struct {
 	targets      Targets
 	hosts        Hosts
 	clients      Clients
+	rateLimits   bool
 	connections  UseCounter
 	onClient     []ClientHook
 
@@ -119,8 +122,9 @@ type Service struct {
 // New returns a Service with an empty cache.
 func New(o Options) *Service {
 	return &Service{sealer: sealer{o.Box}, db: o.DB, clock: o.Clock, providers: o.Providers,
-		environments: o.Environments, targets: o.Targets, hosts: o.Hosts, clients: o.Clients, connections: o.Connections,
-		onClient: o.OnClientChange, seen: -1,
+		environments: o.Environments, targets: o.Targets, hosts: o.Hosts, clients: o.Clients, rateLimits: o.RateLimits,
+		connections: o.Connections,
+		onClient:    o.OnClientChange, seen: -1,
 		known: cache.Cache[id.Environment, *snapshot]{Max: maxCached}}
 }
 

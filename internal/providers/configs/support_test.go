@@ -85,6 +85,7 @@ func (w *world) process(t *testing.T) *configs.Service {
 	t.Cleanup(client.Close)
 	return configs.New(configs.Options{DB: w.store.DB, Clock: w.clock, Box: w.box, Providers: w.reg,
 		Environments: environments{}, Targets: client, Hosts: definitions{}, Clients: definitions{},
+		RateLimits: true,
 		Connections: func(context.Context, db.Querier, id.Environment, string) (int, error) {
 			return int(w.uses.Load()), nil
 		},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/configs"
@@ -49,6 +51,7 @@ type authenticator struct {
 	configs   *configs.Service
 	allowHTTP bool
 	clock     clock.Clock
+	turns     turns
 }
 
 // target returns where requests of a connection go.
@@ -97,6 +100,14 @@ func (a *authenticator) prepare(ctx context.Context, v *apperr.Violations, provi
 	}
 	next := &authChange{mode: current.AuthMode, config: current.Config, account: current.Account}
 	given := patch.MergeMembers(current.Config, ch.ConnectionConfig)
+	if ch.AuthMode != nil && *ch.AuthMode == NoAuth && !ch.Credentials.Set && len(current.fields()) > 0 {
+		v.Add("auth_mode", "coherent", "must not be none while credentials are stored; give credentials: null to remove them")
+	}
+	if !ch.Credentials.Set {
+		if err := a.addSecrets(ctx, current, given); err != nil {
+			return nil, err
+		}
+	}
 	if ch.Credentials.Null {
 		if ch.AuthMode != nil && *ch.AuthMode != NoAuth {
 			v.Add("auth_mode", "coherent", "must not be given together with credentials that are removed")
@@ -131,6 +142,10 @@ func (a *authenticator) prepare(ctx context.Context, v *apperr.Violations, provi
 		return next, nil
 	}
 	addProblems(v, mode.CheckCredentials(ch.Credentials.Value.Values))
+	checkToken(v, mode, &ch.Credentials.Value, a.clock.Now())
+	if ch.pinned != nil && !slices.Equal(ch.pinned, next.hosts) {
+		return nil, errElsewhere()
+	}
 	if v.Err() != nil {
 		return nil, nil //nolint:nilnil,nilerr // v has the errors
 	}
@@ -145,6 +160,10 @@ func (a *authenticator) test(ctx context.Context, v *apperr.Violations, engine *
 		report := a.prober.Run(ctx, engine, outbound.Values{Target: target, Credentials: given.Values})
 		if report.Code == probes.CodeCredentialsRefused {
 			return refusedCredentials(&report)
+		}
+		if report.Code == egress.CodeTargetRefused {
+			v.Add("connection_config", egress.CodeTargetRefused, report.Checks[len(report.Checks)-1].Message)
+			return nil
 		}
 		if report.Code == probes.CodeNotSendable {
 			v.Add("credentials", "usable", report.Checks[len(report.Checks)-1].Message)
@@ -175,6 +194,68 @@ func (a *authenticator) test(ctx context.Context, v *apperr.Violations, engine *
 	next.store = &credentials.New{ConnectionUUID: current.UUID, Environment: current.Environment, Mode: mode.Name,
 		Values: values, Hosts: next.hosts, ScopesGranted: given.Scopes, ExpiresAt: given.ExpiresAt}
 	return nil
+}
+
+// errElsewhere refuses credentials that were given while another request changed where they would be sent.
+func errElsewhere() error {
+	return apperr.New(apperr.CodePreconditionFailed,
+		"Another request has changed where the credentials would be sent; read the connection, and give them again")
+}
+
+// fields are the names of the stored credentials.
+func (c *Connection) fields() []string {
+	if c.Credentials == nil {
+		return nil
+	}
+	return c.Credentials.Fields
+}
+
+// addSecrets adds the stored secrets of connection_config to those that are given.
+func (a *authenticator) addSecrets(ctx context.Context, c *Connection, given map[string]string) error {
+	if !slices.ContainsFunc(c.fields(), func(name string) bool { return strings.HasPrefix(name, configPrefix) }) {
+		return nil
+	}
+	sealed, err := a.vault.Sealed(ctx, c.Environment, c.UUID)
+	if err != nil {
+		return fmt.Errorf("read the settings of connection %s: %w", c.UUID, err)
+	}
+	stored, err := a.vault.OpenAll(sealed)
+	if err != nil {
+		return err
+	}
+	for name, value := range stored {
+		field, found := cutConfig(name)
+		if _, other := given[field]; found && !other {
+			given[field] = value.Reveal()
+		}
+	}
+	return nil
+}
+
+const maxScopeBytes = 255
+
+// checkToken checks what is given about an OAuth token that was made elsewhere.
+func checkToken(v *apperr.Violations, mode *outbound.Mode, given *Credentials, now time.Time) {
+	if mode.Kind != outbound.OAuth2 {
+		for name, set := range map[string]bool{"scopes": given.Scopes != nil, "expires_at": given.ExpiresAt != nil} {
+			if set {
+				v.Add("credentials."+name, "mode", "is not a credential of the mode "+mode.Name)
+			}
+		}
+		return
+	}
+	for i, scope := range given.Scopes {
+		// RFC 6749, section 3.3.
+		if scope == "" || len(scope) > maxScopeBytes || strings.ContainsFunc(scope, func(r rune) bool {
+			return r <= ' ' || r == '"' || r == '\\' || r > '~'
+		}) {
+			v.Add(fmt.Sprintf("credentials.scopes[%d]", i), "pattern", "must be 1 to 255 printable ASCII characters without "+
+				"blanks, quotes and backslashes")
+		}
+	}
+	if given.ExpiresAt != nil && !given.ExpiresAt.After(now) {
+		v.Add("credentials.expires_at", "future", "must be in the future")
+	}
 }
 
 func refusedCredentials(r *probes.Report) error {
@@ -362,7 +443,11 @@ func (a *authChange) apply(ctx context.Context, vault *credentials.Vault, tx *sq
 	case c.Credentials != nil && !c.Credentials.AllowsHosts(a.hosts):
 		return c.moveTo(NeedsReauth, ReasonHostChanged), nil
 	case c.Credentials != nil && c.EnabledReason == ReasonHostChanged:
-		return c.moveTo(Active, ""), nil // the change was reversed before anything was sent
+		// The change was reversed before anything was sent.
+		if c.Health != nil && c.Health.Refusals >= refusalsUntilReauth {
+			return c.moveTo(NeedsReauth, ReasonCredentialsRefused), nil
+		}
+		return c.moveTo(Active, ""), nil
 	default:
 		return nil, nil
 	}

@@ -141,7 +141,7 @@ func TestCreateWithCredentials(t *testing.T) {
 		require.Equal(t, outbound.Account{ID: "7", Label: "octo"}, c.Account)
 		require.Equal(t, map[string]string{"base_url": p.URL, "region": "eu"}, c.Config)
 		require.Equal(t, []string{"token"}, c.Credentials.Fields)
-		require.Equal(t, []string{strings.TrimPrefix(p.URL, "http://")}, c.Credentials.Hosts)
+		require.Equal(t, []string{p.URL}, c.Credentials.Hosts)
 		require.Equal(t, probes.Healthy, c.Health.Status)
 		require.Nil(t, c.Alias, "nothing can be delivered to it")
 
@@ -280,7 +280,7 @@ func TestCredentialsBelongToTheirHosts(t *testing.T) {
 			Credentials: patch.To(connections.Credentials{Values: bearer("good-token")})})
 		require.NoError(t, err)
 		require.Equal(t, connections.Active, c.Status)
-		require.Equal(t, []string{strings.TrimPrefix(other.URL, "http://")}, c.Credentials.Hosts)
+		require.Equal(t, []string{other.URL}, c.Credentials.Hosts)
 		require.Equal(t, 1, other.requests())
 	})
 }

@@ -31,6 +31,8 @@ type Change struct {
 	ConnectionConfig patch.Field[map[string]*string]
 	// Untested stores credentials without a test.
 	Untested bool
+	// pinned are the hosts to which an earlier attempt would have sent the credentials; nil before.
+	pinned   []string
 	Tags     patch.Field[map[string]*string]
 	Metadata patch.Field[patch.Object]
 }

@@ -144,19 +144,27 @@ func (s *Service) List(ctx context.Context, v access.View, f Filter, p page.Requ
 // Update changes a connection of the actor's environment.
 func (s *Service) Update(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string,
 	ch Change) (Connection, error) {
+	if ch.changesAuth() {
+		// Requests of this process take turns, so that each sends its credentials once.
+		unlock, err := s.auth.turns.lock(ctx, string(actor.Environment)+"/"+providerConfigKey+"/"+connectionID)
+		if err != nil {
+			return Connection{}, err
+		}
+		defer unlock()
+	}
 	for range maxRaces {
 		c, err := ch.make(ctx, s, actor, providerConfigKey, connectionID)
 		if !errors.Is(err, errMoved) {
 			return c, err
 		}
 	}
-	return Connection{}, apperr.Wrap(apperr.CodeUnavailable,
-		"Other requests change the connection all the time; try again", errMoved)
+	return Connection{}, apperr.Wrap(apperr.CodePreconditionFailed,
+		"Other requests have changed the connection meanwhile; try again", errMoved)
 }
 
-// maxRaces is how often a change whose credentials are tested begins again because the connection has changed
+// maxRaces is how often a change whose credentials are tested is made, because the connection may have changed
 // meanwhile.
-const maxRaces = 5
+const maxRaces = 2
 
 var errMoved = errors.New("the connection has changed since its credentials were tested")
 
@@ -178,6 +186,9 @@ func (ch *Change) make(ctx context.Context, s *Service, actor access.Principal, 
 		provider, _ := s.providers.Get(seen.Provider)
 		if auth, err = s.auth.prepare(ctx, &v, provider, &seen, ch); err != nil {
 			return Connection{}, err
+		}
+		if auth != nil && auth.store != nil {
+			ch.pinned = auth.hosts
 		}
 	}
 	now := s.now()

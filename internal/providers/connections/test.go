@@ -54,7 +54,13 @@ func (t *Tester) Test(ctx context.Context, actor access.Principal, providerConfi
 	if c.Health.isRecent(t.svc.clock.Now()) {
 		return Tested{Connection: c, Cached: true}, nil
 	}
-	result, err, shared := t.flights.Do(c.UUID, func() (any, error) {
+	own := false
+	result, err, _ := t.flights.Do(c.UUID, func() (any, error) {
+		again, err := t.reread(ctx, &c)
+		if err != nil || again.Health.isRecent(t.svc.clock.Now()) {
+			return again, err // another test has ended since the look above
+		}
+		c, own = again, true
 		// Others wait for the outcome, so it does not end with this request.
 		return t.run(context.WithoutCancel(ctx), &c)
 	})
@@ -62,7 +68,7 @@ func (t *Tester) Test(ctx context.Context, actor access.Principal, providerConfi
 		return Tested{}, err //nolint:wrapcheck // it is that of runTest
 	}
 	tested, _ := result.(Connection)
-	return Tested{Connection: tested, Cached: shared}, nil
+	return Tested{Connection: tested, Cached: !own}, nil
 }
 
 // testable returns connection_not_ready for a connection whose credentials cannot be tested.
@@ -72,8 +78,6 @@ func (c *Connection) testable() error {
 		return apperr.New(apperr.CodeConnectionNotReady, "The connection has no credentials")
 	case c.Status == Disabled:
 		return apperr.New(apperr.CodeConnectionNotReady, "The connection is disabled")
-	case c.EnabledReason == ReasonHostChanged:
-		return apperr.New(apperr.CodeConnectionNotReady, "The credentials were given for other hosts; give them again")
 	default:
 		return nil
 	}
@@ -85,6 +89,11 @@ var errStale = errors.New("the connection was changed while it was tested")
 func (t *Tester) run(ctx context.Context, c *Connection) (Connection, error) {
 	s := t.svc
 	engine, values, err := s.auth.open(ctx, c)
+	if errors.Is(err, errOtherHosts) {
+		if err := t.markMoved(ctx, c); err != nil {
+			return Connection{}, err
+		}
+	}
 	if err != nil {
 		return Connection{}, err
 	}
@@ -97,18 +106,42 @@ func (t *Tester) run(ctx context.Context, c *Connection) (Connection, error) {
 		return err
 	})
 	if errors.Is(err, errStale) {
-		return t.reread(ctx, c)
+		return Connection{}, apperr.Wrap(apperr.CodeConnectionNotReady,
+			"The connection was changed while it was tested; test it again", errStale)
 	}
 	return tested, err
 }
 
 func (t *Tester) reread(ctx context.Context, c *Connection) (Connection, error) {
-	s := t.svc
-	again, err := find(ctx, s.db.Read(), c.Environment, c.ProviderConfigKey, c.ConnectionID)
+	again, err := find(ctx, t.svc.db.Read(), c.Environment, c.ProviderConfigKey, c.ConnectionID)
 	if err != nil {
 		return Connection{}, err
 	}
-	return again, s.auth.describe(ctx, s.db.Read(), c.Environment, &again)
+	if err := t.svc.auth.describe(ctx, t.svc.db.Read(), c.Environment, &again); err != nil {
+		return Connection{}, err
+	}
+	return again, again.testable()
+}
+
+// errOtherHosts says that the credentials of a connection were given for other hosts than those of its requests.
+var errOtherHosts = errors.New("the credentials were given for other hosts")
+
+// markMoved records that the credentials of a connection have to be given again for its present hosts: a provider
+// configuration or a definition has changed them.
+func (t *Tester) markMoved(ctx context.Context, seen *Connection) error {
+	uuid := seen.UUID
+	return t.svc.change(ctx, &uuid, func(tx *sql.Tx) error {
+		c, err := lock(ctx, tx, seen.Environment, seen.ProviderConfigKey, seen.ConnectionID)
+		if err != nil || c.UUID != seen.UUID || c.EnabledReason == ReasonHostChanged {
+			return err
+		}
+		kinds := c.moveTo(NeedsReauth, ReasonHostChanged)
+		c.UpdatedAt = clock.After(t.svc.now(), c.UpdatedAt)
+		if err := update(ctx, tx, &c); err != nil {
+			return err
+		}
+		return publish(ctx, tx, t.svc.onChange, &c, kinds)
+	})
 }
 
 // open returns what requests of a connection are made from. It returns connection_not_ready if they would go to
@@ -148,8 +181,8 @@ func (a *authenticator) open(ctx context.Context, c *Connection) (*outbound.Engi
 		case err == nil && sealed.AllowsHosts(hosts):
 			return engine, outbound.Values{Target: target, Credentials: values, Now: a.clock.Now()}, nil
 		case err == nil:
-			return nil, none, apperr.New(apperr.CodeConnectionNotReady,
-				"The credentials were given for other hosts; give them again")
+			return nil, none, apperr.Wrap(apperr.CodeConnectionNotReady,
+				"The credentials were given for other hosts; give them again", errOtherHosts)
 		}
 	}
 	return nil, none, apperr.New(apperr.CodeConnectionNotReady,
@@ -168,7 +201,8 @@ func (t *Tester) store(ctx context.Context, tx *sql.Tx, seen *Connection, engine
 	if err := s.auth.describe(ctx, tx, c.Environment, &c); err != nil {
 		return Connection{}, err
 	}
-	if c.UUID != seen.UUID || c.Credentials == nil || c.Credentials.Revision != seen.Credentials.Revision {
+	if c.UUID != seen.UUID || c.Credentials == nil || c.Credentials.Revision != seen.Credentials.Revision ||
+		!c.UpdatedAt.Equal(seen.UpdatedAt) {
 		return Connection{}, errStale
 	}
 	now := s.now()
@@ -186,7 +220,7 @@ func (t *Tester) store(ctx context.Context, tx *sql.Tx, seen *Connection, engine
 	switch {
 	case health.Refusals >= refusalsUntilReauth && c.EnabledStatus == Active:
 		kinds = append(kinds, c.moveTo(NeedsReauth, ReasonCredentialsRefused)...)
-	case health.Status == probes.Healthy && c.EnabledReason == ReasonCredentialsRefused:
+	case health.Status == probes.Healthy && c.EnabledStatus == NeedsReauth:
 		kinds = append(kinds, c.moveTo(Active, "")...)
 	}
 	c.learn(engine, r)

@@ -45,8 +45,8 @@ func (r Rules) Normal(written string) string {
 }
 
 // Pattern returns the pattern for stored events that a pattern stands for in the provider's way of writing; empty if
-// there is none. A dot at an end next to a wildcard would begin or end an empty segment there: without it, "/*" would be
-// the wildcard for everything, which no one has written.
+// there is none. A dot at an end next to a wildcard would begin or end an empty segment there: without it, "/*" would
+// be the wildcard for everything, which no one has written.
 func (r Rules) Pattern(written string) string {
 	normal := r.Normal(written)
 	moved := func(has func(text, part string) bool) bool { return has(normal, Wildcard) && !has(written, Wildcard) }

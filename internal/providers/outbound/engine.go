@@ -123,9 +123,18 @@ func (e *Engine) base(r *renderer) ([]*url.URL, error) {
 	return out, nil
 }
 
+// originOf names a host to which credentials may go: with http:// where requests are not encrypted, so that a change to
+// such is one of the host.
+func originOf(u *url.URL) string {
+	if u.Scheme == "https" {
+		return hostOf(u)
+	}
+	return u.Scheme + "://" + hostOf(u)
+}
+
 // Hosts returns exactly the hosts to which credentials of such a connection may go, sorted: of the base URLs and of the
-// endpoints for tokens. Each is in lower case, with its port where that is not 443 (or 80 of http). The error is a
-// *ConfigError.
+// endpoints for tokens. Each is in lower case, with its port where that is not 443 (or 80 of http), and after http://
+// where that is its scheme. The error is a *ConfigError.
 //
 // A connection's credentials belong to these hosts. If they change, the credentials have to be given again.
 func (e *Engine) Hosts(t Target) ([]string, error) {
@@ -140,7 +149,7 @@ func (e *Engine) Hosts(t Target) ([]string, error) {
 	}
 	hosts := map[string]bool{}
 	for _, u := range urls {
-		hosts[hostOf(u)] = true
+		hosts[originOf(u)] = true
 	}
 	for field, endpoint := range m.endpoints() {
 		if field == fieldAuthorize {
@@ -151,7 +160,7 @@ func (e *Engine) Hosts(t Target) ([]string, error) {
 		if u, err = e.allowed(r, field, u, err); err != nil {
 			return nil, err
 		}
-		hosts[hostOf(u)] = true
+		hosts[originOf(u)] = true
 	}
 	return slices.Sorted(maps.Keys(hosts)), nil
 }

@@ -219,7 +219,7 @@ auth: [{mode: bearer}]
 	target.AllowHTTP = true
 	hosts, err := e.Hosts(target)
 	require.NoError(t, err)
-	require.Equal(t, []string{"127.0.0.1:8080"}, hosts)
+	require.Equal(t, []string{"http://127.0.0.1:8080"}, hosts)
 	target.BaseURL = "http://127.0.0.1:8081"
 	_, err = e.Hosts(target)
 	require.Equal(t, []string{"base_url"}, fields(t, err), "another port is another host")

@@ -8,13 +8,11 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/httpapi/oas"
-	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/outbound"
 )
 
@@ -141,15 +139,26 @@ func (p *Prober) run(ctx context.Context, e *outbound.Engine, probe *outbound.He
 		check.Status, check.Code, check.Message = Unhealthy, CodeNotSendable, "No request can be made: "+err.Error()
 		return check, account, nil
 	}
+	m := newMasker(e, &v, req)
 	response, failure := p.send(req)
 	check.Latency, check.HTTPStatus = p.cfg.Clock.Now().Sub(v.Now), response.Status
 	if failure != nil {
 		check.Status, check.Code, check.Message = Degraded, Code(failure.Code), failure.Message
 		return check, account, nil
 	}
+	// Texts are masked before they are judged, which cuts them, and again, because JSON can spell a text in many ways.
+	m.maskResponse(&response)
 	verdict, account, config := e.JudgeProbe(probe, response, p.cfg.Clock.Now())
-	check.RequestID, check.Message = mask(verdict.RequestID, v), mask(verdict.Message, v)
+	check.RequestID, check.Message = m.mask(verdict.RequestID), m.mask(verdict.Message)
 	check.Status, check.Code = judge(verdict)
+	if m.shows(account.ID) || m.shows(account.Label) {
+		account = outbound.Account{}
+	}
+	for name, value := range config {
+		if m.shows(value) {
+			delete(config, name)
+		}
+	}
 	return check, account, config
 }
 
@@ -189,23 +198,4 @@ func failureOf(err error) *egress.Error {
 		return failure
 	}
 	return &egress.Error{Code: egress.CodeResponseInvalid, Message: "The target's response is not valid HTTP."}
-}
-
-// minMasked is the length below which a credential is too common a text to be masked.
-const minMasked = 4
-
-// mask replaces the credentials in a text of the provider, which may quote what it was sent.
-func mask(text string, v outbound.Values) string {
-	secrets := []secretbox.Secret{v.Client.Secret, v.Client.PrivateKey}
-	for _, value := range v.Credentials {
-		secrets = append(secrets, value)
-	}
-	// The longest first: one may be a part of another.
-	slices.SortFunc(secrets, func(a, b secretbox.Secret) int { return len(b.Reveal()) - len(a.Reveal()) })
-	for _, s := range secrets {
-		if value := s.Reveal(); len(value) >= minMasked {
-			text = strings.ReplaceAll(text, value, secretbox.Redacted)
-		}
-	}
-	return text
 }

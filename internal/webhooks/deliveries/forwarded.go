@@ -37,7 +37,8 @@ func passesOn(name string) bool {
 	case "webhook-id", "webhook-timestamp", "webhook-signature":
 		return false
 	// Set by proxies, about where the request came from.
-	case "forwarded", "x-forwarded", "via", "x-real-ip", "client-ip", "x-proxyuser-ip", "x-appengine-user-ip", "x-scheme", "front-end-https", "cdn-loop", "cdn-requestid",
+	case "forwarded", "x-forwarded", "via", "x-real-ip", "client-ip", "x-proxyuser-ip", "x-appengine-user-ip", "x-scheme",
+		"front-end-https", "cdn-loop", "cdn-requestid",
 		"x-amz-cf-id", "x-amzn-trace-id", "x-cloud-trace-context", "x-varnish", "client-cert", "client-cert-chain":
 		return false
 	// Read by some servers in place of the method, the path or the user.

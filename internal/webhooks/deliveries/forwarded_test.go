@@ -36,7 +36,8 @@ func TestWhatIsForwarded(t *testing.T) {
 		"sallyport-event-type", "sallyport-anything", "x_forwarded_for", "webhook_signature", "sallyport.hops",
 		"content_length", "user_agent", "content_type", "client-ip", "wl-proxy-client-ip", "x-cluster-client-ip",
 		"fastly-client-ip", "x-forwarded", "forwarded-for", "x-original-forwarded-for", "x-originating-ip", "x-original-url",
-		"x-user", "x-user-id", "x-method", "x-method-override", "x-http-method", "x-middleware-subrequest", "x-accel-redirect",
+		"x-user", "x-user-id", "x-method", "x-method-override", "x-http-method", "x-middleware-subrequest",
+		"x-accel-redirect",
 		"x-sendfile", "x-sendfile-type", "next-action", "x-nextjs-data", "max-forwards", "apikey", "authentication",
 		"x-authorization", "private-token", "x-api-token", "dpop", "cookie2", "set-cookie", "api_key"} {
 		require.False(t, MayForward(name, "1"), name)

@@ -19,8 +19,8 @@ func IsCredential(name string) bool {
 	}
 }
 
-// LooksLikeCredential is IsCredential for a header that only resembles one in its name, such as X-Vault-Token. It may be
-// none if the provider's definition reads it.
+// LooksLikeCredential is IsCredential for a header that only resembles one in its name, such as X-Vault-Token. It may
+// be none if the provider's definition reads it.
 func LooksLikeCredential(name string) bool {
 	name = plain(name)
 	i := strings.LastIndexByte(name, '-')

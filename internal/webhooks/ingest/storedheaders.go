@@ -17,12 +17,12 @@ type headerRules struct {
 	secret, signatures []string
 	// first are kept as they came, too: receivers need them before others.
 	first []string
-	// reads reports whether the connection's definition reads a header. It is nil for a request that was rejected, of which
-	// the operator sees what misled.
+	// reads reports whether the connection's definition reads a header. It is nil for a request that was rejected, of
+	// which the operator sees all.
 	reads func(name string) bool
 	// foreign are the beginnings of the names of headers that only mislead receivers; they are not stored.
 	foreign []string
-	// readable is set for a body that no coding hides, also if Content-Encoding names one.
+	// readable is set for a body that no coding hides, regardless of Content-Encoding.
 	readable bool
 }
 

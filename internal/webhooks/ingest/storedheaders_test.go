@@ -65,8 +65,8 @@ func headersOf(names ...string) http.Header {
 	return h
 }
 
-// The headers that providers send reach receivers, also if their names look like credentials: those that the definition reads are
-// neither credentials nor foreign to it.
+// The headers that providers send reach receivers, regardless of what their names resemble: those that the definition
+// reads are neither credentials nor foreign to it.
 func TestHeadersThatProvidersSend(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -104,11 +104,12 @@ func TestHeadersThatProvidersSend(t *testing.T) {
 	}
 }
 
-// Credentials are not shown and reach no receiver under any usual name, unless the definition reads the header.
+// Credentials are not shown and reach no receiver, also under names that no list has, unless the definition reads the
+// header.
 func TestCredentialsAreRedacted(t *testing.T) {
 	t.Parallel()
-	names := []string{"Authorization", "Authentication", "X-Authorization", "X-Forwarded-Authorization", "Apikey", "Api-Key",
-		"Api_Key", "X-Api-Key", "X-Goog-Api-Key", "Ocp-Apim-Subscription-Key", "X-Functions-Key", "X-Auth-Key",
+	names := []string{"Authorization", "Authentication", "X-Authorization", "X-Forwarded-Authorization", "Apikey",
+		"Api-Key", "Api_Key", "X-Api-Key", "X-Goog-Api-Key", "Ocp-Apim-Subscription-Key", "X-Functions-Key", "X-Auth-Key",
 		"X-Aws-Access-Key", "Private-Token", "X-Vault-Token", "X-Api-Token", "X-Csrf-Token", "X-Shopify-Access-Token",
 		"X-Github-Token", "X-Amz-Security-Token", "X-Gitlab-Token", "Token", "Dpop", "Cookie", "Cookie2", "Set-Cookie",
 		"X-Webhook-Secret", "X-Password", "X_Vault_Token", "X.vault.token"}

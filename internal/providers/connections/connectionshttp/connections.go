@@ -234,11 +234,18 @@ func operations() map[string]operation {
 			return h.result(h.svc.RotatePath(ctx, access.From(ctx), in.Provider, in.ConnectionID))
 		},
 		"delete": func(ctx context.Context, h *handlers, in *Item) (result, error) {
+			reason := "The connection holds no credentials that the provider could revoke"
+			c, err := h.svc.Get(ctx, access.From(ctx).View(), in.Provider, in.ConnectionID)
+			if err != nil {
+				return result{}, err
+			}
+			if c.Credentials != nil {
+				reason = "The provider was not asked to revoke the credentials"
+			}
 			if err := h.svc.Delete(ctx, access.From(ctx), in.Provider, in.ConnectionID); err != nil {
 				return result{}, err
 			}
-			return result{deletion: &deletion{Deleted: true, Reason: "The connection holds no credentials that the provider " +
-				"could revoke"}}, nil
+			return result{deletion: &deletion{Deleted: true, Reason: reason}}, nil
 		},
 	}
 }
