@@ -39,6 +39,8 @@ func exported() map[string]string {
 		"internal/platform/jobs.Queue.RunDue":                     "tests drive a queue by hand",
 		"internal/platform/jobs.RetryAfter":                       "handlers whose service names a wait",
 		"internal/platform/secretbox.KeyID":                       "tests see which key sealed a value",
+		"internal/providers/credentials.Vault.RecordFailure":      "a refresh of tokens that failed stores it",
+		"internal/providers/credentials.Vault.Renew":              "a refresh of tokens stores what it brings",
 		"internal/providers/outbound.*":                           "what makes requests to providers drives it",
 		"internal/providers/oauth.*":                              "connections get their tokens by them",
 		"internal/webhooks/deliveries.Insert":                     "tests store deliveries in any state",

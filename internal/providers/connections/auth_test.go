@@ -270,7 +270,7 @@ func TestCredentialsBelongToTheirHosts(t *testing.T) {
 		require.Equal(t, connections.NeedsReauth, c.Status)
 		require.Equal(t, connections.ReasonHostChanged, c.StatusReason)
 		w.clock.Advance(time.Minute)
-		_, err := w.svc.Tester().Test(t.Context(), w.a, "acme", "acme-1")
+		_, err := connections.NewTester(w.svc).Test(t.Context(), w.a, "acme", "acme-1")
 		requireCode(t, apperr.CodeConnectionNotReady, err)
 		require.Zero(t, other.requests())
 
@@ -298,7 +298,7 @@ func TestRemoveCredentials(t *testing.T) {
 		require.NotContains(t, c.Config, "tenant")
 		p.set(func(p *provider) { require.Equal(t, "tenant-secret", p.calls[0].Get("X-Tenant")) })
 		w.clock.Advance(time.Minute)
-		_, err := w.svc.Tester().Test(t.Context(), w.a, "acme", "acme-1")
+		_, err := connections.NewTester(w.svc).Test(t.Context(), w.a, "acme", "acme-1")
 		require.NoError(t, err)
 		p.set(func(p *provider) { require.Equal(t, "tenant-secret", p.calls[1].Get("X-Tenant")) })
 
@@ -312,7 +312,7 @@ func TestRemoveCredentials(t *testing.T) {
 		require.Nil(t, c.Health)
 		require.Equal(t, connections.NoAuth, c.AuthMode)
 		require.Zero(t, count(t, w, "SELECT count(*) FROM connection_credential_values"))
-		_, err = w.svc.Tester().Test(t.Context(), w.a, "acme", "acme-1")
+		_, err = connections.NewTester(w.svc).Test(t.Context(), w.a, "acme", "acme-1")
 		requireCode(t, apperr.CodeConnectionNotReady, err)
 	})
 }
@@ -360,7 +360,7 @@ func TestCredentialsOfOthers(t *testing.T) {
 		bounded.Connections = access.Only("other")
 		for _, who := range []access.Principal{w.b, bounded} {
 			w.clock.Advance(time.Minute)
-			_, err := w.svc.Tester().Test(t.Context(), who, "acme", "acme-1")
+			_, err := connections.NewTester(w.svc).Test(t.Context(), who, "acme", "acme-1")
 			requireCode(t, apperr.CodeNotFound, err)
 			_, err = w.svc.Update(t.Context(), who, "acme", "acme-1", connections.Change{
 				Credentials: patch.To(connections.Credentials{Values: bearer("good-token")})})

@@ -72,7 +72,6 @@ type Service struct {
 	secrets      secretStore
 	enrolments   enrolmentStore
 	auth         authenticator
-	tester       Tester
 
 	loader       loader
 	dedupeWindow time.Duration
@@ -104,7 +103,6 @@ func New(cfg Config) (*Service, error) {
 			keyring: cfg.Keyring, log: cfg.Logger, refusing: refusing},
 		dedupeWindow: cfg.DedupeWindow, onDelete: cfg.OnDelete, onChange: cfg.OnChange,
 	}
-	s.tester.svc = s
 	return s, nil
 }
 

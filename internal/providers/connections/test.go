@@ -36,8 +36,9 @@ type Tester struct {
 	flights singleflight.Group
 }
 
-// Tester returns what tests the credentials of the service's connections.
-func (s *Service) Tester() *Tester { return &s.tester }
+// NewTester returns what tests the credentials of the service's connections. A process has one, so that tests of a
+// connection at the same time are one.
+func NewTester(s *Service) *Tester { return &Tester{svc: s} }
 
 // Test tests the credentials of a connection of the actor's environment at the provider. It returns
 // connection_not_ready for a connection that is disabled or has no credentials, and for one whose credentials were

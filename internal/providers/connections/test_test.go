@@ -27,7 +27,7 @@ func TestHealthDecidesAboutCredentials(t *testing.T) {
 		test := func(status int, token string) connections.Connection {
 			p.set(func(p *provider) { p.status, p.token = status, token })
 			w.clock.Advance(10 * time.Second)
-			tested, err := w.svc.Tester().Test(t.Context(), w.a, "acme", "acme-1")
+			tested, err := connections.NewTester(w.svc).Test(t.Context(), w.a, "acme", "acme-1")
 			require.NoError(t, err)
 			require.False(t, tested.Cached)
 			got, err := w.svc.Get(t.Context(), w.a.View(), "acme", "acme-1")
@@ -52,7 +52,7 @@ func TestHealthDecidesAboutCredentials(t *testing.T) {
 		require.Zero(t, c.Health.Refusals)
 
 		requests := p.requests()
-		again, err := w.svc.Tester().Test(t.Context(), w.a, "acme", "acme-1")
+		again, err := connections.NewTester(w.svc).Test(t.Context(), w.a, "acme", "acme-1")
 		require.NoError(t, err)
 		require.True(t, again.Cached)
 		require.Equal(t, c, again.Connection)
@@ -73,7 +73,7 @@ func TestDisabledConnectionsKeepTheirState(t *testing.T) {
 		}
 		require.Equal(t, connections.Disabled, set(connections.Disabled).Status)
 		w.clock.Advance(time.Minute)
-		_, err := w.svc.Tester().Test(t.Context(), w.a, "acme", "acme-1")
+		_, err := connections.NewTester(w.svc).Test(t.Context(), w.a, "acme", "acme-1")
 		requireCode(t, apperr.CodeConnectionNotReady, err)
 		elsewhere := "http://127.0.0.1:1"
 		c, err := w.svc.Update(t.Context(), w.a, "acme", "acme-1", connections.Change{
@@ -94,10 +94,11 @@ func TestConcurrentTests(t *testing.T) {
 		w, p := newWorld(t, s).withAPI(t), newProvider(t)
 		w.create(t, w.a, acmeConnection("acme-1", p.URL, bearer("good-token")))
 		w.clock.Advance(time.Minute)
+		tester := connections.NewTester(w.svc)
 		var all sync.WaitGroup
 		for range 20 {
 			all.Go(func() {
-				_, err := w.svc.Tester().Test(t.Context(), w.a, "acme", "acme-1")
+				_, err := tester.Test(t.Context(), w.a, "acme", "acme-1")
 				require.NoError(t, err)
 			})
 		}
@@ -124,7 +125,7 @@ func TestCredentialEvents(t *testing.T) {
 		}
 		test := func() {
 			w.clock.Advance(time.Minute)
-			_, err := w.svc.Tester().Test(t.Context(), w.a, "acme", "acme-1")
+			_, err := connections.NewTester(w.svc).Test(t.Context(), w.a, "acme", "acme-1")
 			require.NoError(t, err)
 		}
 		w.create(t, w.a, acmeConnection("acme-1", p.URL, bearer("good-token")))

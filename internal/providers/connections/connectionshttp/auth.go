@@ -53,6 +53,8 @@ type account struct {
 }
 
 type health struct {
+	// The outcome of the test:
+	//
 	// - `healthy`: the provider accepts the credentials.
 	// - `unknown`: nothing was tested, because there is no request for it.
 	// - `degraded`: the test failed, and does not show that the credentials are refused: the provider is away or limits
@@ -256,7 +258,7 @@ func mountTest(api *httpapi.API, h *handlers, op func(httpapi.Operation) httpapi
 }
 
 func (h *handlers) test(ctx context.Context, in *Item) (*testOutput, error) {
-	t, err := h.svc.Tester().Test(ctx, access.From(ctx), in.Provider, in.ConnectionID)
+	t, err := h.tester.Test(ctx, access.From(ctx), in.Provider, in.ConnectionID)
 	if err != nil {
 		return nil, err
 	}

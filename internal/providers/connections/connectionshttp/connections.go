@@ -28,7 +28,8 @@ const (
 // Mount adds the operations on connections to the API. publicURL is the URL at which providers
 // reach the service, without a path.
 func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
-	h := &handlers{svc: svc, webhookBase: strings.TrimRight(publicURL, "/") + httpapi.Prefix + "/webhook/"}
+	h := &handlers{svc: svc, tester: connections.NewTester(svc),
+		webhookBase: strings.TrimRight(publicURL, "/") + httpapi.Prefix + "/webhook/"}
 	op := func(o httpapi.Operation) httpapi.Operation {
 		o.Tag, o.Route, o.Environment = tag, access.RouteConnections, true
 		if o.Permission == "" {
@@ -93,6 +94,7 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 
 type handlers struct {
 	svc         *connections.Service
+	tester      *connections.Tester
 	webhookBase string
 }
 

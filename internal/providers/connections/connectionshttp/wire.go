@@ -28,6 +28,8 @@ type connection struct {
 	// The mode of the provider's definition that the credentials are for. `none`: the connection has no credentials and
 	// only receives webhooks, unless the provider's API needs none.
 	AuthMode string `json:"auth_mode" example:"none"`
+	// The state of the connection:
+	//
 	// - `active`: webhooks are accepted, and the credentials can be used.
 	// - `needs_reauth`: webhooks are accepted. The credentials may not or cannot be used until they are given again.
 	// - `disabled`: webhooks get 503, and the credentials are not used.
