@@ -325,8 +325,7 @@ func TestChangeDuringTheTest(t *testing.T) {
 		before := w.create(t, w.a, acmeConnection("acme-1", p.URL, bearer("good-token")))
 		var once sync.Once
 		slow := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			once.Do(func() {
-				//nolint:contextcheck // the change is another request's
+			once.Do(func() { //nolint:contextcheck // the change is another request's
 				_, err := w.svc.Update(t.Context(), w.a, "acme", "acme-1", connections.Change{
 					Tags: patch.To(map[string]*string{"team": ptr("billing")})})
 				require.NoError(t, err)

@@ -88,9 +88,10 @@ func TestReportsShowNoCredential(t *testing.T) {
 // Only a provider that refuses the credentials makes them unhealthy.
 func TestStatuses(t *testing.T) {
 	t.Parallel()
-	for status, want := range map[int]probes.Status{http.StatusOK: probes.Healthy, http.StatusUnauthorized: probes.Unhealthy,
-		http.StatusFound: probes.Degraded, http.StatusTooManyRequests: probes.Degraded,
-		http.StatusBadGateway: probes.Degraded, http.StatusNotFound: probes.Degraded} {
+	for status, want := range map[int]probes.Status{http.StatusOK: probes.Healthy,
+		http.StatusUnauthorized: probes.Unhealthy, http.StatusFound: probes.Degraded,
+		http.StatusTooManyRequests: probes.Degraded,
+		http.StatusBadGateway:      probes.Degraded, http.StatusNotFound: probes.Degraded} {
 		r := run(t, "bearer", bearer(), func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Location", "http://169.254.169.254/")
 			w.WriteHeader(status)
