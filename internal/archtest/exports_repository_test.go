@@ -27,7 +27,7 @@ func exported() map[string]string {
 		"internal/platform/clock.NewManual":                       "tests move this clock",
 		"internal/platform/egress.Client.HTTPClient":              "libraries take it; nothing else may make one",
 		"internal/platform/httpapi.Operation.TakesIdempotencyKey": "tests compare the document with it",
-		"internal/providers/configs.Service.OpenClient":           "for the package of credentials, which opens the client of a flow",
+		"internal/providers/configs.Service.OpenClient":           "the client of an OAuth flow is opened with it",
 		"internal/platform/jobs.ErrLeasesLost":                    "what Config.Failed gets of such a job",
 		"internal/platform/jobs.ErrLost":                          "what Job.Save documents",
 		"internal/platform/jobs.Job.Progress":                     "long jobs whose table has no columns of their own",

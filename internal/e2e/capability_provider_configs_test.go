@@ -88,7 +88,8 @@ func TestTypesOfAConfig(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		w.configure("shopify", "shopify-eu")
-		w.connect(w.dev(), object{"provider": "shopify-eu", "connection_id": "acme", "webhook_secret": "hush, it is a secret"})
+		w.connect(w.dev(), object{"provider": "shopify-eu", "connection_id": "acme",
+			"webhook_secret": "hush, it is a secret"})
 		one, all := newReceiver(w.t, status(http.StatusOK)), newReceiver(w.t, status(http.StatusOK))
 		sub := w.subscribe(one.url, object{"provider_config_key": "shopify-eu", "event_types": []string{"orders/create"}})
 		w.subscribe(all.url, object{"event_types": []string{"orders/*"}})

@@ -46,7 +46,7 @@ const (
 	CodeAliasTaken           Code = "alias_taken"
 	CodeConnectionDisabled   Code = "connection_disabled"
 	CodeConnectionNotReady   Code = "connection_not_ready"
-	CodeInvalidCredentials   Code = "invalid_credentials"
+	CodeInvalidCredentials   Code = "invalid_credentials" //nolint:gosec // the name of an error
 	CodeEnrolmentConflict    Code = "enrolment_conflict"
 	CodeSampleUnavailable    Code = "webhook_sample_unavailable"
 	CodeSignatureMissing     Code = "signature_missing"
@@ -187,8 +187,10 @@ func Codes() []Info {
 			"A user with this e-mail address exists, and is not linked to the person at the identity provider."},
 		{CodeSSOProvidersLimit, http.StatusConflict,
 			"The team has reached its limit of identity providers; delete one first."},
-		{CodeProviderConfigExists, http.StatusConflict, "The environment already has a provider configuration with this key."},
-		{CodeProviderConfigInUse, http.StatusConflict, "Connections belong to the provider configuration; delete them first."},
+		{CodeProviderConfigExists, http.StatusConflict,
+			"The environment already has a provider configuration with this key."},
+		{CodeProviderConfigInUse, http.StatusConflict,
+			"Connections belong to the provider configuration; delete them first."},
 		{CodeProviderConfigsLimit, http.StatusConflict,
 			"The environment has reached its limit of provider configurations; delete one first."},
 		{CodeTOTPActive, http.StatusConflict, "The user already has an authenticator app; remove it first."},

@@ -12,8 +12,8 @@ func documentTags() []*huma.Tag {
 	return []*huma.Tag{
 		{Name: "Connections", Description: "A connection is your link to one account at a provider. It has the URL that " +
 			"the provider calls and the secrets that verify its webhooks."},
-		{Name: "Provider configurations", Description: "A provider configuration holds your own settings of a provider, such " +
-			"as your OAuth client. A provider can have several; connections belong to one of them."},
+		{Name: "Provider configurations", Description: "A provider configuration holds your own settings of a provider, " +
+			"such as your OAuth client. A provider can have several; connections belong to one of them."},
 		{Name: "Webhook events", Description: "An event is a stored webhook, or one that you publish yourself. It shows " +
 			"its deliveries and their attempts, and can be replayed."},
 		{Name: "Webhook subscriptions", Description: "A subscription forwards the events that match it to a URL, signed " +

@@ -19,7 +19,8 @@ func TestNearestType(t *testing.T) {
 	require.NoError(t, err)
 	for slug, cases := range map[string]map[string]string{
 		"github": {"issues": "issues.*", "pull_request": "pull_request.*", "issue.opened": "issues.opened",
-			"issue.*": "issues.*", "Issues.Opened": "issues.opened", "puhs": "push", "pull-request.opened": "pull_request.opened",
+			"issue.*": "issues.*", "Issues.Opened": "issues.opened", "puhs": "push",
+			"pull-request.opened": "pull_request.opened",
 			"repository_dispatch": "repository_dispatch.*", "invoice.paid": "", "acme.*": ""},
 		"shopify": {"ORDERS_CREATE": "orders/create", "order/create": "orders/create", "orders.craete": "orders/create",
 			"order/*": "orders/*", "orders": "orders.*", "SHOP_REDACT": "shop/redact", "push": ""},
