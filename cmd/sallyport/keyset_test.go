@@ -146,7 +146,8 @@ func (in installation) configure(t *testing.T) {
 	}
 	require.NoError(t, in.open(t).Tx(t.Context(), func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(t.Context(), `INSERT INTO provider_configs (id, environment_id, provider_config_key,
-			provider, display_name, client_id, client_secret, client_secret_hint, private_key, scopes, base_url, rate_limit, created_ms,
+			provider, display_name, client_id, client_secret,
+			client_secret_hint, private_key, scopes, base_url, rate_limit, created_ms,
 			updated_ms) SELECT 'x', min(id), 'github', 'github', '', 'x', $1, '', $2, '', '', '', 1, 1 FROM environments`,
 			seal("client_secret"), seal("private_key"))
 		return err
