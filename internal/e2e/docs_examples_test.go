@@ -229,6 +229,9 @@ func (w *world) exampleIDs() *strings.Replacer {
 	w.call(w.dev(), http.MethodGet, "/webhook-subscriptions?limit=1", nil).want(w, http.StatusOK).into(w, &subscriptions)
 	if len(subscriptions) > 0 {
 		ids = append(ids, exampleSubscription, subscriptions[0].ID)
+		// That of the example is disabled.
+		w.call(w.dev(), http.MethodPatch, "/webhook-subscriptions/"+subscriptions[0].ID, object{"enabled": true}).want(w,
+			http.StatusOK)
 	}
 	await.Condition(w.t, "the attempt of the event", func() bool {
 		w.call(w.dev(), http.MethodGet, "/webhook-events?limit=1", nil).want(w, http.StatusOK).into(w, &events)
