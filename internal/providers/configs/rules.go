@@ -205,7 +205,7 @@ func printable(s string) bool {
 // elsewhere. It resolves the name of the URL.
 func (s *Service) checkProvider(ctx context.Context, v *apperr.Violations, slug string, ch *Change) {
 	if !s.UsesClient(slug) {
-		const message = "the provider's definition has no mode of OAuth"
+		const message = "no connection of the provider uses an OAuth client"
 		if ch.touchesClient() {
 			v.Add("oauth", "mode", message)
 		}
@@ -216,7 +216,7 @@ func (s *Service) checkProvider(ctx context.Context, v *apperr.Violations, slug 
 	known, allowed := s.hostsOf(slug)
 	const message = "the provider has no API here yet"
 	if ch.RateLimit.Given() && (!known || !s.rateLimits) {
-		v.Add("rate_limit", "api", message)
+		v.Add("rate_limit", "api", "no request to the provider obeys a rate limit")
 	}
 	if !known {
 		if ch.BaseURL.Given() {

@@ -99,7 +99,7 @@ func (a *authenticator) prepare(ctx context.Context, v *apperr.Violations, provi
 		return nil, nil //nolint:nilnil // v has the errors
 	}
 	next := &authChange{mode: current.AuthMode, config: current.Config, account: current.Account}
-	given := patch.MergeMembers(current.Config, ch.ConnectionConfig)
+	given := maps.Clone(patch.MergeMembers(current.Config, ch.ConnectionConfig)) // secrets are added to it
 	if ch.AuthMode != nil && *ch.AuthMode == NoAuth && !ch.Credentials.Set && len(current.fields()) > 0 {
 		v.Add("auth_mode", "coherent", "must not be none while credentials are stored; give credentials: null to remove them")
 	}

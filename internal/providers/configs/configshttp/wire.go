@@ -17,7 +17,7 @@ type providerConfig struct {
 	EnvironmentID string `json:"environment_id" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	// A name for people; `null` if there is none.
 	DisplayName *string `json:"display_name" example:"GitHub of the European unit"`
-	// Your OAuth client at the provider; `null` if the provider's definition has no mode of OAuth.
+	// Your OAuth client at the provider; `null` if no connection of the provider uses one.
 	OAuth httpapi.OrNull[client] `json:"oauth"`
 	// The scopes that connections request by default; `null` for those of the provider's definition.
 	Scopes []string `json:"scopes" nullable:"true" example:"[\"repo\"]"`
@@ -57,10 +57,10 @@ type Change struct {
 	// A name for people, at most 100 characters. `null`, the default for a new provider configuration, means none.
 	DisplayName patch.Field[string] `json:"display_name,omitempty" minLength:"1" maxLength:"100" example:"GitHub of the European unit"`
 	// Your OAuth client at the provider. Members merge: absent ones stay. `null` removes the client with its secrets. Only
-	// providers whose definition has a mode of OAuth accept it.
+	// providers whose connections use an OAuth client accept it, and no connection does in this version.
 	OAuth patch.Field[ClientChange] `json:"oauth,omitempty"`
 	// The scopes that connections request by default; at most 100. The default, `null`, means those of the provider's
-	// definition. Only providers whose definition has a mode of OAuth accept it.
+	// definition. Only providers whose connections use an OAuth client accept it.
 	Scopes patch.Field[[]string] `json:"scopes,omitempty" maxItems:"100" example:"[\"repo\"]"`
 	// A base URL that replaces the one of the provider's definition: an https URL without a query and without a slash at
 	// its end, on a host that the definition allows. The default, `null`, means that of the definition. Only providers

@@ -23,7 +23,7 @@ type Change struct {
 	AuthMode patch.Optional[string] `json:"auth_mode,omitempty" maxLength:"63" example:"bearer"`
 	// The credentials for requests to the provider, by the names that `sallyport providers show` lists. They replace all
 	// that are stored, and are tested first: if the provider refuses them, nothing is stored. `null` removes them. They
-	// are never returned.
+	// are never returned. An OAuth token that was made elsewhere is used until it expires, and is not refreshed.
 	Credentials patch.Field[CredentialsInput] `json:"credentials,omitempty" writeOnly:"true"`
 	// The values that the provider's definition needs from each connection, such as a subdomain. Members merge by name: a
 	// `null` member resets to its default. If requests would go to another host than before, the credentials have to be
