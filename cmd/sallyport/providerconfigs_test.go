@@ -37,7 +37,8 @@ func TestProviderConfigs(t *testing.T) {
 		}{
 			{[]string{"create", "--provider", "slack"}, exitFailed, "already has a provider configuration with this key"},
 			{[]string{"create", "--provider", "githb"}, exitUsage, "Did you mean github?"},
-			{[]string{"create", "--provider", "generic-hmac", "--client-id", "x"}, exitUsage, "no connection of the provider uses"},
+			{[]string{"create", "--provider", "generic-hmac", "--client-id", "x"}, exitUsage,
+				"no connection of the provider uses"},
 			{[]string{"update", "github-eu"}, exitUsage, "nothing to change"},
 			{[]string{"update", "github-eu", "--client-id", "x", "--clear", "oauth"}, exitUsage, "set and cleared"},
 			{[]string{"create", "--provider", "github", "--client-secret-file", "-", "--private-key-file", "-"}, exitUsage,
