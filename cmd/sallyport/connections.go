@@ -93,6 +93,9 @@ func (r *connectionRow) secret() string {
 type connectionsList struct {
 	Provider []string `placeholder:"KEY" help:"Only connections of these provider configurations."`
 	Status   []string `placeholder:"STATUS" enum:"active,needs_reauth,disabled" help:"Only connections with one of these statuses: active, needs_reauth, disabled."`
+	Health   []string `placeholder:"STATUS" enum:"healthy,unknown,degraded,unhealthy" help:"Only connections whose last test had one of these outcomes: healthy, unknown, degraded, unhealthy."`
+	AuthMode []string `placeholder:"MODE" help:"Only connections whose credentials are for one of these modes, or none."`
+	Tag      []string `placeholder:"KEY=VALUE" sep:"none" help:"Only connections with this tag; given several times, with all of them."`
 	Q        string   `name:"q" placeholder:"PREFIX" help:"Only connections with ids that begin with this text."`
 	paging   `embed:""`
 	apiFlags `embed:""`
@@ -100,7 +103,8 @@ type connectionsList struct {
 
 // Run lists the connections.
 func (c *connectionsList) Run(ctx context.Context, e *env) error {
-	q := url.Values{"provider": c.Provider, "status": c.Status, "order": {c.Order}}
+	q := url.Values{"provider": c.Provider, "status": c.Status, "order": {c.Order}, "health": c.Health,
+		"auth_mode": c.AuthMode, "tag": c.Tag}
 	if c.Q != "" {
 		q.Set("q", c.Q)
 	}

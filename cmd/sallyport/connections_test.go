@@ -175,6 +175,7 @@ func TestTrigger(t *testing.T) {
 		r := in.remote(t, s, "connections,webhooks,events,events:write")
 		// The key of a provider that is mistyped gets a suggestion, and no more: the value does not come back.
 		r.refuse(exitUsage, "Did you mean github?", "connections", "create", "--provider", "githb")
+		require.Contains(t, r.run("", "connections", "show", "githb", "acme").stderr, "Did you mean github?")
 		r.refuse(exitUsage, "Did you mean github?", "subscriptions", "create", "--provider-config-key", "githb",
 			"--event-types", "*", "--forward-url", "http://127.0.0.1:9/")
 		none := r.run("", "connections", "create", "--provider", "acme-internal")

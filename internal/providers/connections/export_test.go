@@ -1,6 +1,19 @@
 package connections
 
-import "sallyport/internal/platform/db"
+import (
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/page"
+)
 
 // ReadFrom makes Lookup read from q.
 func (s *Service) ReadFrom(q db.Querier) { s.loader.read, s.loader.paths = q, q }
+
+// ListQuery returns the statement of a page of a list without its columns, and its arguments.
+func ListQuery(v access.View, f Filter, p page.Request) (string, []any, error) {
+	w, tail, err := f.where(v, p)
+	if err != nil {
+		return "", nil, err
+	}
+	return "SELECT uuid " + table + w.Text() + " " + tail, w.Args(), nil
+}

@@ -14,6 +14,7 @@ import (
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/configs"
 	"sallyport/internal/providers/registry"
 	"sallyport/internal/providers/verification"
 )
@@ -90,6 +91,24 @@ func (s *Service) checkProvider(ctx context.Context, v *apperr.Violations, locat
 		return p, nil
 	}
 	return nil, nil //nolint:nilnil // the violation says what is wrong
+}
+
+// Explain returns the error of a connection that does not exist, with a detail where its provider configuration does
+// not exist either and the name is near that of another. Other errors stay what they are.
+func Explain(ctx context.Context, s *Service, env id.Environment, key string, err error) error {
+	if !apperr.Is(err, apperr.CodeNotFound) || !configs.ValidKey(key) {
+		return err
+	}
+	if _, known, failure := s.configs.Resolve(ctx, env, key); failure != nil || known {
+		return err // a suggestion is not worth another error
+	}
+	question := s.configs.Suggest(ctx, env, key)
+	if question == "" {
+		return err
+	}
+	missing := apperr.NotFound("connection")
+	missing.Details = []apperr.Detail{{Location: "path.provider", Rule: "exists", Message: noSuchConfig + question}}
+	return missing
 }
 
 const noSuchConfig = "there is no such provider or provider configuration"

@@ -127,6 +127,9 @@ func (s *Service) List(ctx context.Context, v access.View, f Filter, p page.Requ
 	if len(keys) == 0 && len(f.ProviderConfigKeys) > 0 || f.Prefix != "" && !hasNameForm(f.Prefix) {
 		return []Connection{}, nil
 	}
+	if slices.ContainsFunc(f.Tags, func(t Tag) bool { return !validTagKey(t.Key) || !db.Storable(t.Value) }) {
+		return []Connection{}, nil
+	}
 	f.ProviderConfigKeys = keys
 	found, err := list(ctx, s.db.Read(), v, f, p)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/providers/connections"
+	"sallyport/internal/providers/probes"
 )
 
 // A caller gets every validation error of a request in one response, each at its place with its rule, and nothing is
@@ -298,6 +299,9 @@ func TestList(t *testing.T) {
 		w.create(t, w.a, connections.NewConnection{Provider: ptr("standard-webhooks"), ConnectionID: ptr("a_1")})
 		_, err := w.svc.SetStatus(t.Context(), w.a, "github", "a_2", connections.Disabled)
 		require.NoError(t, err)
+		_, err = w.svc.Update(t.Context(), w.a, "github", "b", connections.Change{Tags: patch.To(map[string]*string{
+			"team": ptr("a,\"b\""), "k": ptr("<v>")})})
+		require.NoError(t, err)
 
 		names := func(f connections.Filter, q page.Query) []string {
 			var all []string
@@ -337,6 +341,15 @@ func TestList(t *testing.T) {
 				[]string{"a_1", "ab1", "A_1", "a_2", "b", "a_1"}},
 			{connections.Filter{Statuses: []connections.Status{connections.Disabled}}, []string{"a_2"}},
 			{connections.Filter{ProviderConfigKeys: []string{"no\x00body"}}, nil},
+			{connections.Filter{AuthModes: []string{"none"}, Prefix: "b"}, []string{"b"}},
+			{connections.Filter{AuthModes: []string{"oauth2"}}, nil},
+			{connections.Filter{Health: []probes.Status{probes.Healthy}}, nil},
+			{connections.Filter{Tags: []connections.Tag{{"team", "a,\"b\""}}}, []string{"b"}},
+			{connections.Filter{Tags: []connections.Tag{{"team", "a,\"b\""}, {"k", "<v>"}}}, []string{"b"}},
+			{connections.Filter{Tags: []connections.Tag{{"team", "a"}}}, nil},
+			{connections.Filter{Tags: []connections.Tag{{"team", "A,\"b\""}}}, nil},
+			{connections.Filter{Tags: []connections.Tag{{"eam", "a,\"b\""}}}, nil},
+			{connections.Filter{Tags: []connections.Tag{{"k", "<v>\x00"}}}, nil},
 			{connections.Filter{ProviderConfigKeys: []string{"nobody"}}, nil},
 		} {
 			require.Equal(t, c.want, names(c.f, asc), "%+v", c.f)

@@ -10,6 +10,7 @@ import (
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
+	"sallyport/internal/providers/probes"
 )
 
 type querier = db.Querier
@@ -164,9 +165,18 @@ func remove(ctx context.Context, tx *sql.Tx, env id.Environment, uuid string) er
 type Filter struct {
 	ProviderConfigKeys []string
 	Statuses           []Status
+	// Health are outcomes of the last test. A connection that was never tested has none.
+	Health []probes.Status
+	// AuthModes are names of entries of the definition's auth, or NoAuth.
+	AuthModes []string
+	// Tags are labels with their values, all of which the connection has to have.
+	Tags []Tag
 	// Prefix is the beginning of the connection id.
 	Prefix string
 }
+
+// Tag is one label of a connection.
+type Tag struct{ Key, Value string }
 
 // ofID returns the environment's connections of an id.
 func ofID(ctx context.Context, q querier, env id.Environment, connectionID string) ([]Connection, error) {
@@ -175,15 +185,38 @@ func ofID(ctx context.Context, q querier, env id.Environment, connectionID strin
 }
 
 func list(ctx context.Context, q querier, v access.View, f Filter, p page.Request) ([]Connection, error) {
+	w, tail, err := f.where(v, p)
+	if err != nil {
+		return nil, err
+	}
+	return readAll(ctx, q, w, tail)
+}
+
+// where returns the conditions of a page of a list, and the end of its statement.
+func (f *Filter) where(v access.View, p page.Request) (*db.Where, string, error) {
 	w := new(db.Where).And("environment_id = ?", string(v.Environment))
 	w.Numbered(v.Connections.Where("connection_id", w.Next()))
 	db.AnyOf(w, "provider_config_key", f.ProviderConfigKeys)
 	db.AnyOf(w, "status", f.Statuses)
+	db.AnyOf(w, "auth_mode", f.AuthModes)
+	if len(f.Health) > 0 {
+		w.And("uuid IN (SELECT h.connection_uuid FROM connection_health h WHERE " + w.Embed(func(own *db.Where) {
+			db.AnyOf(own.And("h.environment_id = ?", string(v.Environment)), "h.status", f.Health)
+		}) + ")")
+	}
+	for _, tag := range f.Tags {
+		// The stored object is compact JSON, and keys have no quotes, so the text of a member is found nowhere else in it.
+		member, err := db.EncodeJSON(map[string]string{tag.Key: tag.Value})
+		if err != nil {
+			return nil, "", fmt.Errorf("encode a tag: %w", err)
+		}
+		w.And("replace(tags, ?, '') <> tags", member[1:len(member)-1])
+	}
 	if f.Prefix != "" {
 		// Not LIKE: SQLite's ignores case, and an id may hold its wildcard.
 		w.And(fmt.Sprintf("substr(connection_id, 1, %d) = ?", len(f.Prefix)), f.Prefix)
 	}
-	return readAll(ctx, q, w, w.Page("uuid", p))
+	return w, w.Page("uuid", p), nil
 }
 
 func readAll(ctx context.Context, q querier, w *db.Where, tail string) ([]Connection, error) {

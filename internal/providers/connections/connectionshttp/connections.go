@@ -17,6 +17,7 @@ import (
 	"sallyport/internal/platform/page"
 	"sallyport/internal/providers/configs"
 	"sallyport/internal/providers/connections"
+	"sallyport/internal/providers/probes"
 )
 
 const (
@@ -149,6 +150,12 @@ type listInput struct {
 	Provider []string `query:"provider,explode" maxLength:"63" maxItems:"50" example:"github"`
 	// Only connections with one of these statuses.
 	Status []connections.Status `query:"status,explode" maxItems:"50"`
+	// Only connections whose last test had one of these outcomes. A connection that was never tested has none.
+	Health []probes.Status `query:"health,explode" maxItems:"50"`
+	// Only connections whose credentials are for one of these modes of their provider's definition, or `none`.
+	AuthMode []string `query:"auth_mode,explode" maxLength:"63" maxItems:"50" example:"oauth2"`
+	// Only connections that have all of these tags, each written as its key, `=` and its value.
+	Tag []string `query:"tag,explode" maxLength:"320" maxItems:"10" example:"team=billing"`
 	// Only connections whose id begins with this text.
 	Q string `query:"q" maxLength:"255" pattern:"^[A-Za-z0-9._:@-]+$"`
 }
@@ -160,10 +167,20 @@ func (in *listInput) Check(_ context.Context, v *apperr.Violations) {
 			v.Add(fmt.Sprintf("query.provider[%d]", i), "pattern", "must be the key of a provider configuration")
 		}
 	}
+	for i, tag := range in.Tag {
+		if key, _, found := strings.Cut(tag, "="); !found || key == "" {
+			v.Add(fmt.Sprintf("query.tag[%d]", i), "pattern", "must be a key, = and a value")
+		}
+	}
 }
 
 func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]connections.Connection, error) {
-	f := connections.Filter{ProviderConfigKeys: in.Provider, Prefix: in.Q, Statuses: in.Status}
+	f := connections.Filter{ProviderConfigKeys: in.Provider, Prefix: in.Q, Statuses: in.Status,
+		Health: in.Health, AuthModes: in.AuthMode}
+	for _, tag := range in.Tag {
+		key, value, _ := strings.Cut(tag, "=")
+		f.Tags = append(f.Tags, connections.Tag{Key: key, Value: value})
+	}
 	return h.svc.List(ctx, access.From(ctx).View(), f, p)
 }
 
@@ -172,7 +189,9 @@ func (h *handlers) viewListed(_ context.Context, c *connections.Connection) conn
 }
 
 func (h *handlers) get(ctx context.Context, in *Item) (*connectionOutput, error) {
-	return h.output(h.svc.Get(ctx, access.From(ctx).View(), in.Provider, in.ConnectionID))
+	view := access.From(ctx).View()
+	c, err := h.svc.Get(ctx, view, in.Provider, in.ConnectionID)
+	return h.output(c, connections.Explain(ctx, h.svc, view.Environment, in.Provider, err))
 }
 
 type updateInput struct {
