@@ -45,6 +45,7 @@ func Dependencies() map[string][]string {
 		"providers/configs":        {"providers/registry", "identity/audit"},
 		"providers/credentials":    {"identity/installation"},
 		"providers/probes":         {"providers/outbound"},
+		"providers/tokens":         {"providers/oauth", "providers/outbound", "providers/requestsigning"},
 		"providers/connections": {"providers/configs", "providers/registry", "providers/verification", "providers/outbound",
 			"providers/credentials", "providers/probes", "identity/audit"},
 		"webhooks/filters":       {"webhooks/events"},

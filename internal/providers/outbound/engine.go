@@ -151,6 +151,28 @@ func (e *Engine) Hosts(t Target) ([]string, error) {
 	for _, u := range urls {
 		hosts[originOf(u)] = true
 	}
+	if err := e.addEndpoints(r, m, hosts); err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(hosts)), nil
+}
+
+// EndpointHosts returns those of Hosts to which requests of the mode's token protocol go. The base URL, which may need a
+// value of the token response, is not looked at.
+func (e *Engine) EndpointHosts(t Target) ([]string, error) {
+	m, ok := e.Mode(t.Mode)
+	if !ok {
+		return nil, refuse("mode", "is not a mode of this provider")
+	}
+	hosts := map[string]bool{}
+	if err := e.addEndpoints(e.renderer(&Values{Target: t}, m), m, hosts); err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(hosts)), nil
+}
+
+// addEndpoints adds the hosts of the mode's endpoints.
+func (e *Engine) addEndpoints(r *renderer, m *Mode, hosts map[string]bool) error {
 	for field, endpoint := range m.endpoints() {
 		if field == fieldAuthorize {
 			continue // no credential goes there
@@ -158,11 +180,11 @@ func (e *Engine) Hosts(t Target) ([]string, error) {
 		r.blame = field
 		u, err := endpoint.onlyHost(r)
 		if u, err = e.allowed(r, field, u, err); err != nil {
-			return nil, err
+			return err
 		}
 		hosts[originOf(u)] = true
 	}
-	return slices.Sorted(maps.Keys(hosts)), nil
+	return nil
 }
 
 // onlyHost returns the URL without path and query, whose values may not be known yet.
