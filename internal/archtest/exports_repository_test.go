@@ -43,6 +43,7 @@ func exported() map[string]string {
 		"internal/providers/credentials.Vault.Renew":              "a refresh of tokens stores what it brings",
 		"internal/providers/outbound.*":                           "what makes requests to providers drives it",
 		"internal/providers/oauth.*":                              "connections get their tokens by them",
+		"internal/providers/tokens.*":                             "connections get their tokens by them",
 		"internal/webhooks/deliveries.Insert":                     "tests store deliveries in any state",
 		"internal/webhooks/events.Change.Merge":                   "tests add changes up",
 		"internal/platform/sse.Reader.Next":                       "clients in tests skip blocks without an event",

@@ -74,7 +74,9 @@ type Protocol struct {
 }
 
 // NewProtocol returns a Protocol that sends requests with the client.
-func NewProtocol(client *egress.Client, c clock.Clock) *Protocol { return &Protocol{client: client, clock: c} }
+func NewProtocol(client *egress.Client, c clock.Clock) *Protocol {
+	return &Protocol{client: client, clock: c}
+}
 
 // opened is a Source with its secrets and rendered endpoints.
 type opened struct {
