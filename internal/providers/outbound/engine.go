@@ -157,8 +157,8 @@ func (e *Engine) Hosts(t Target) ([]string, error) {
 	return slices.Sorted(maps.Keys(hosts)), nil
 }
 
-// EndpointHosts returns those of Hosts to which requests of the mode's token protocol go. The base URL, which may need a
-// value of the token response, is not looked at.
+// EndpointHosts returns those of Hosts to which requests of the mode's token protocol go. The base URL, which may need
+// a value of the token response, is not looked at.
 func (e *Engine) EndpointHosts(t Target) ([]string, error) {
 	m, ok := e.Mode(t.Mode)
 	if !ok {

@@ -9,8 +9,8 @@ import (
 	"sallyport/internal/providers/oauth"
 )
 
-// TemporaryToken gets the temporary token of OAuth 1.0a with which a browser is sent to the provider, and the URL to send
-// it to. Scopes replace those of the definition unless they are nil.
+// TemporaryToken gets the temporary token of OAuth 1.0a with which a browser is sent to the provider, and the URL to
+// send it to. Scopes replace those of the definition unless they are nil.
 func (p *Protocol) TemporaryToken(ctx context.Context, s Source, callback string, scopes []string) (oauth.OAuth1Token,
 	string, error) {
 	o, err := p.open(s)

@@ -20,10 +20,10 @@ import (
 // The names of the values that a grant has, as the vault stores them.
 const (
 	AccessToken  = outbound.AccessToken
-	RefreshToken = "refresh_token" //nolint:gosec // a name
+	RefreshToken = "refresh_token"
 	// OAuth1Token and OAuth1Secret are those of a token of OAuth 1.0a.
 	OAuth1Token  = "token"
-	OAuth1Secret = "token_secret" //nolint:gosec // a name
+	OAuth1Secret = "token_secret"
 )
 
 // ExchangeTimeout limits one request to an endpoint, from the resolution of its name to the last byte of the response.
@@ -32,7 +32,8 @@ const ExchangeTimeout = 20 * time.Second
 // maxResponseBytes is how much of a response is read.
 const maxResponseBytes = 1 << 20
 
-// ErrHosts says that the credentials were given for other hosts than the endpoints have now. Nothing was opened or sent.
+// ErrHosts says that the credentials were given for other hosts than the endpoints have now. Nothing was opened or
+// sent.
 var ErrHosts = errors.New("the credentials were given for other hosts")
 
 // Source is what requests to the endpoints of a connection's provider are made from. Its secrets are opened after the
@@ -201,13 +202,18 @@ func (o *opened) settings(found map[string]string) map[string]string {
 	accepted, _ := o.engine.ResolveConfig(o.mode.Name, found)
 	out := map[string]string{}
 	for name, value := range found {
-		if checked := accepted[name].Reveal(); checked != "" && !slices.ContainsFunc(o.secrets, func(s secretbox.Secret) bool {
-			return s != "" && strings.Contains(value, s.Reveal())
-		}) {
+		if checked := accepted[name].Reveal(); checked != "" && !o.shows(value) {
 			out[name] = checked
 		}
 	}
 	return out
+}
+
+// shows reports whether a text has a secret in it.
+func (o *opened) shows(text string) bool {
+	return slices.ContainsFunc(o.secrets, func(s secretbox.Secret) bool {
+		return s != "" && strings.Contains(text, s.Reveal())
+	})
 }
 
 // send sends a request and reads the response. It takes the error of making the request, too.

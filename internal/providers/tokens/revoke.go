@@ -12,8 +12,8 @@ import (
 // ErrNoRevocation says that the provider has no way to revoke credentials of the mode.
 var ErrNoRevocation = errors.New("the provider has no way to revoke these credentials")
 
-// Revoke revokes the credentials of a connection at the provider. It returns nil if they are revoked, now or before, and
-// ErrNoRevocation if the definition has no request for it.
+// Revoke revokes the credentials of a connection at the provider. It returns nil if they are revoked, now or before,
+// and ErrNoRevocation if the definition has no request for it.
 func (p *Protocol) Revoke(ctx context.Context, s Source) error {
 	o, err := p.open(s)
 	if err != nil {
