@@ -349,7 +349,7 @@ func TestMint(t *testing.T) {
 	}
 }
 
-// What is revoked is the refresh token where there is one, and a token that is gone counts as revoked. A mode without a
+// A refresh token is revoked where there is one, and a token that is gone counts as revoked. A mode without a
 // request for it says so.
 func TestRevoke(t *testing.T) {
 	t.Parallel()
