@@ -44,6 +44,7 @@ import (
 	"sallyport/internal/providers/eventtypes"
 	"sallyport/internal/providers/probes"
 	"sallyport/internal/providers/registry"
+	"sallyport/internal/providers/tokens"
 	"sallyport/internal/providers/verification"
 	"sallyport/internal/webhooks/deliveries"
 	"sallyport/internal/webhooks/deliveries/deliverieshttp"
@@ -125,8 +126,9 @@ func (p *parts) build() (*process, error) {
 			return p.cfg.PublicURL + ssohttp.CallbackPath(providerID)
 		}})
 
+	var onChange []connections.ChangeHook // set below, before any request
 	configService := NewProviderConfigs(ProviderConfigs{DB: p.db, Clock: p.clock, Box: p.box, Providers: p.providers,
-		Environments: ids.Team, Client: p.client})
+		Environments: ids.Team, Client: p.client, OnConnectionChange: func() []connections.ChangeHook { return onChange }})
 
 	lifetimes := events.LifetimesFunc(ids.Team.Lifetimes)
 	eventStore := events.New(events.Config{DB: p.db, Deliveries: deliveries.Filter{}, Clock: p.clock,
@@ -139,14 +141,16 @@ func (p *parts) build() (*process, error) {
 			return directory.Own(ctx, tx, env)
 		}})
 	vault := credentials.NewVault(credentials.Config{DB: p.db, Clock: p.clock, Box: p.box, Pepper: p.installation.Pepper})
+	onChange = []connections.ChangeHook{own.ConnectionChanged}
 	conns, err := connections.New(connections.Config{DB: p.db, Clock: p.clock, Box: p.box, Providers: p.providers,
 		Environments: ids.Team, Configs: configService, Logger: p.log, Vault: vault,
 		Prober:       probes.New(probes.Config{Client: p.client, Clock: p.clock}),
+		Protocol:     tokens.NewProtocol(p.client, p.clock),
 		AllowHTTP:    p.cfg.Dev || p.cfg.EgressAllowHTTP,
 		Keyring:      verification.NewKeyring(verification.NewKeyFetcher(p.client)),
 		DedupeWindow: p.cfg.WebhookDedupeWindow,
 		OnDelete:     []connections.DeleteHook{rejectionLog.Forget},
-		OnChange:     []connections.ChangeHook{own.ConnectionChanged}})
+		OnChange:     onChange})
 	if err != nil {
 		return nil, err
 	}
@@ -218,6 +222,7 @@ func (p *parts) build() (*process, error) {
 		vault.Module(),
 		configshttp.Module(configService, p.cfg.PublicURL),
 		connectionshttp.Module(conns, p.cfg.PublicURL),
+		connections.TokensModule(conns),
 		subscriptionshttp.Module(subs),
 		teamhttp.Module(ids.Team),
 		membershttp.Module(ids.Members),

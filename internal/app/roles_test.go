@@ -22,7 +22,8 @@ func TestPartsOfTheWork(t *testing.T) {
 			"store-rejections", "store-secret-matches"},
 		role.Working: {"delivery-fanouts", "delivery-workers", "expire-idempotency-keys", "expire-key-usage",
 			"expire-mails", "expire-rate-limits", "expire-rejections", "expire-replays", "forget-replaced-secrets",
-			"measure-replays", "remove-expired-events", "replay-worker", "send-password-resets", "trim-event-log"},
+			"measure-replays", "measure-token-refreshes", "remove-expired-events", "replay-worker",
+			"send-password-resets", "token-refresh", "trim-event-log"},
 	}
 	got := map[role.Part][]string{}
 	for _, m := range app.Declared() {

@@ -49,8 +49,8 @@ func (s sealer) seal(c *Config, ch *Change) error {
 	return nil
 }
 
-// OpenClient returns the OAuth client of a configuration with its secrets. Only package credentials calls it, which
-// renders and signs requests with them.
+// OpenClient returns the OAuth client of a configuration with its secrets. Only package connections calls it, for
+// the requests that it makes and signs.
 func (s *Service) OpenClient(c *Config) (Client, error) {
 	out := Client{ID: c.ClientID}
 	for _, part := range []struct {

@@ -20,6 +20,7 @@ import (
 	"sallyport/internal/providers/outbound"
 	"sallyport/internal/providers/probes"
 	"sallyport/internal/providers/registry"
+	"sallyport/internal/providers/tokens"
 )
 
 // Credentials are what a caller gives for the entry of auth.
@@ -51,6 +52,8 @@ type authenticator struct {
 	configs   *configs.Service
 	allowHTTP bool
 	clock     clock.Clock
+	protocol  *tokens.Protocol
+	tokens    *tokens.Service
 	turns     turns
 }
 
@@ -77,6 +80,10 @@ type authChange struct {
 	account outbound.Account
 	// hosts are those to which requests would go; nil where that is not known yet.
 	hosts []string
+	// pinned are the hosts that were known before anything was sent.
+	pinned []string
+	// source is what tokens are renewed from, if credentials are stored.
+	source tokens.Source
 	// store are the credentials to store; nil to keep those that there are.
 	store *credentials.New
 	// drop deletes the credentials.
@@ -98,7 +105,6 @@ func (a *authenticator) prepare(ctx context.Context, v *apperr.Violations, provi
 		refuseAuth(v, ch)
 		return nil, nil //nolint:nilnil // v has the errors
 	}
-	next := &authChange{mode: current.AuthMode, config: current.Config, account: current.Account}
 	given := maps.Clone(patch.MergeMembers(current.Config, ch.ConnectionConfig)) // secrets are added to it
 	if ch.AuthMode != nil && *ch.AuthMode == NoAuth && !ch.Credentials.Set && len(current.fields()) > 0 {
 		v.Add("auth_mode", "coherent", "must not be none while credentials are stored; give credentials: null to remove them")
@@ -109,38 +115,62 @@ func (a *authenticator) prepare(ctx context.Context, v *apperr.Violations, provi
 		}
 	}
 	if ch.Credentials.Null {
-		if ch.AuthMode != nil && *ch.AuthMode != NoAuth {
-			v.Add("auth_mode", "coherent", "must not be given together with credentials that are removed")
-		}
-		next.mode, next.account, next.drop = NoAuth, outbound.Account{}, true
-		next.config = checkGiven(v, engine, given)
-		return next, nil
+		return drop(v, engine, ch, given), nil
 	}
 	mode := chooseMode(v, engine, current, ch)
-	if mode == nil {
-		if ch.AuthMode == nil && !ch.Credentials.Given() {
-			// The connection only receives webhooks: settings are complete when credentials are there.
-			next.config = checkGiven(v, engine, given)
-			return next, nil
-		}
+	switch {
+	case mode == nil && (ch.AuthMode != nil || ch.Credentials.Given()):
 		return nil, nil //nolint:nilnil // the mode is invalid, which v says
+	case mode == nil:
+		// The connection only receives webhooks: settings are complete when credentials are there.
+		return &authChange{mode: current.AuthMode, config: checkGiven(v, engine, given), account: current.Account}, nil
 	}
-	next.mode = mode.Name
+	return a.aim(ctx, v, engine, mode, current, ch, given)
+}
+
+// drop is a change that removes the credentials.
+func drop(v *apperr.Violations, engine *outbound.Engine, ch *Change, given map[string]string) *authChange {
+	if ch.AuthMode != nil && *ch.AuthMode != NoAuth {
+		v.Add("auth_mode", "coherent", "must not be given together with credentials that are removed")
+	}
+	return &authChange{mode: NoAuth, drop: true, config: checkGiven(v, engine, given)}
+}
+
+// aim checks where requests of a mode would go, and keeps or replaces the credentials.
+func (a *authenticator) aim(ctx context.Context, v *apperr.Violations, engine *outbound.Engine, mode *outbound.Mode,
+	current *Connection, ch *Change, given map[string]string) (*authChange, error) {
 	config, problems := engine.ResolveConfig(mode.Name, given)
 	addProblems(v, problems)
 	target, err := a.target(ctx, current, mode.Name, config)
 	if err != nil {
 		return nil, err
 	}
-	next.config = public(engine, config)
+	next := &authChange{mode: mode.Name, config: public(engine, config), account: current.Account}
+	replacing := ch.Credentials.Given() || current.Credentials == nil || current.AuthMode != mode.Name
 	if v.Err() == nil {
-		next.hosts, err = engine.Hosts(target)
-		addError(v, err)
+		if next.hosts, err = hostsOf(engine, mode, target, replacing); err != nil {
+			addError(v, err)
+		}
 	}
-	if !ch.Credentials.Given() && current.Credentials != nil && current.AuthMode == mode.Name {
+	if !replacing {
 		refuseSecretConfig(v, engine, ch)
 		return next, nil
 	}
+	return a.replace(ctx, v, engine, mode, target, current, ch, next)
+}
+
+// hostsOf returns the hosts to which credentials would go. Where new ones are to be had from the provider, which may
+// name a part of the base URL with them, it is enough to know the hosts of its endpoints.
+func hostsOf(engine *outbound.Engine, mode *outbound.Mode, target outbound.Target, replacing bool) ([]string, error) {
+	if replacing && mode.Mints() && len(mode.Token.Metadata) > 0 {
+		return engine.EndpointHosts(target) //nolint:wrapcheck // addError reads it
+	}
+	return engine.Hosts(target) //nolint:wrapcheck // addError reads it
+}
+
+// replace checks and tests the credentials that are given.
+func (a *authenticator) replace(ctx context.Context, v *apperr.Violations, engine *outbound.Engine,
+	mode *outbound.Mode, target outbound.Target, current *Connection, ch *Change, next *authChange) (*authChange, error) {
 	addProblems(v, mode.CheckCredentials(ch.Credentials.Value.Values))
 	checkToken(v, mode, &ch.Credentials.Value, a.clock.Now())
 	if ch.pinned != nil && !slices.Equal(ch.pinned, next.hosts) {
@@ -149,6 +179,7 @@ func (a *authenticator) prepare(ctx context.Context, v *apperr.Violations, provi
 	if v.Err() != nil {
 		return nil, nil //nolint:nilnil,nilerr // v has the errors
 	}
+	next.pinned = next.hosts
 	return next, a.test(ctx, v, engine, mode, target, current, ch, next)
 }
 
@@ -156,44 +187,73 @@ func (a *authenticator) prepare(ctx context.Context, v *apperr.Violations, provi
 func (a *authenticator) test(ctx context.Context, v *apperr.Violations, engine *outbound.Engine, mode *outbound.Mode,
 	target outbound.Target, current *Connection, ch *Change, next *authChange) error {
 	given := ch.Credentials.Value
-	if !ch.Untested {
-		report := a.prober.Run(ctx, engine, outbound.Values{Target: target, Credentials: given.Values})
-		if report.Code == probes.CodeCredentialsRefused {
-			return refusedCredentials(&report)
-		}
-		if report.Code == egress.CodeTargetRefused {
-			v.Add("connection_config", egress.CodeTargetRefused, report.Checks[len(report.Checks)-1].Message)
-			return nil
-		}
-		if report.Code == probes.CodeNotSendable {
-			v.Add("credentials", "usable", report.Checks[len(report.Checks)-1].Message)
-			return nil
-		}
-		next.report, next.account = &report, report.Account
-		for name, value := range report.Config {
-			target.Config[name] = secretbox.Secret(value)
-		}
-		next.config = public(engine, target.Config)
-		hosts, err := engine.Hosts(target)
-		addError(v, err)
-		if next.hosts = hosts; err != nil {
-			return nil //nolint:nilerr // v has the error
-		}
-	}
 	values := credentials.Values{}
 	for name, value := range given.Values {
 		if value != "" {
 			values[name] = value
 		}
 	}
+	store := &credentials.New{ConnectionUUID: current.UUID, Environment: current.Environment, Mode: mode.Name,
+		Values: values, ScopesGranted: given.Scopes, ExpiresAt: given.ExpiresAt}
+	minted := true
+	if mode.Mints() && !ch.Untested {
+		var err error
+		if minted, err = a.mint(ctx, v, engine, mode, &target, current, store); err != nil || v.Err() != nil {
+			return err
+		}
+	}
+	if !ch.Untested && minted {
+		probed, err := a.probe(ctx, v, engine, mode, target, current, store, next)
+		if err != nil || !probed {
+			return err
+		}
+	}
+	next.config = public(engine, target.Config)
+	hosts, err := engine.Hosts(target)
+	if err != nil && !minted {
+		hosts, err = engine.EndpointHosts(target) // the rest comes with the token
+	}
+	if next.hosts = hosts; err != nil {
+		addError(v, err)
+		return nil
+	}
 	for _, f := range engine.ConfigFields() {
 		if value := target.Config[f.Name]; f.Secret && value != "" {
 			values[configPrefix+f.Name] = value
 		}
 	}
-	next.store = &credentials.New{ConnectionUUID: current.UUID, Environment: current.Environment, Mode: mode.Name,
-		Values: values, Hosts: next.hosts, ScopesGranted: given.Scopes, ExpiresAt: given.ExpiresAt}
+	store.Hosts = next.hosts
+	next.store, next.source = store, tokens.Source{Engine: engine, Target: target}
 	return nil
+}
+
+// probe tests credentials that can be sent, and reports false if v has errors.
+func (a *authenticator) probe(ctx context.Context, v *apperr.Violations, engine *outbound.Engine, mode *outbound.Mode,
+	target outbound.Target, current *Connection, store *credentials.New, next *authChange) (bool, error) {
+	values := outbound.Values{Target: target, Credentials: store.Values}
+	if mode.Kind == outbound.OAuth1 { // the client signs every request
+		client, err := a.openClient(ctx, current)
+		if err != nil {
+			return false, err
+		}
+		values.Client = client
+	}
+	report := a.prober.Run(ctx, engine, values)
+	switch report.Code { //nolint:exhaustive // with the others the credentials are stored
+	case probes.CodeCredentialsRefused:
+		return false, refusedCredentials(&report)
+	case egress.CodeTargetRefused:
+		v.Add("connection_config", egress.CodeTargetRefused, report.Checks[len(report.Checks)-1].Message)
+		return false, nil
+	case probes.CodeNotSendable:
+		v.Add("credentials", "usable", report.Checks[len(report.Checks)-1].Message)
+		return false, nil
+	}
+	next.report, next.account = &report, report.Account
+	for name, value := range report.Config {
+		target.Config[name] = secretbox.Secret(value)
+	}
+	return true, nil
 }
 
 // errElsewhere refuses credentials that were given while another request changed where they would be sent.
@@ -280,74 +340,6 @@ func refuseAuth(v *apperr.Violations, ch *Change) {
 	}
 }
 
-// chooseMode returns the mode that credentials are for: the one that is named, else the connection's, else the first
-// that they fit. It is nil for a connection that has and gets none, and for a name that is none, which v says.
-func chooseMode(v *apperr.Violations, engine *outbound.Engine, current *Connection, ch *Change) *outbound.Mode {
-	named := ""
-	switch {
-	case ch.AuthMode != nil:
-		named = *ch.AuthMode
-	case current.Credentials != nil:
-		named = current.AuthMode
-	}
-	if named == NoAuth && ch.Credentials.Given() {
-		v.Add("auth_mode", "coherent", "must not be none together with credentials")
-		return nil
-	}
-	if named != "" {
-		mode, known := engine.Mode(named)
-		switch {
-		case known:
-			return usable(v, mode)
-		case named == NoAuth:
-			return nil // the connection only receives webhooks
-		default:
-			v.Add("auth_mode", "enum", "must be one of "+strings.Join(modeNames(engine), ", "))
-			return nil
-		}
-	}
-	if !ch.Credentials.Given() {
-		return nil
-	}
-	modes := engine.Modes()
-	for _, mode := range modes {
-		if len(mode.CheckCredentials(ch.Credentials.Value.Values)) == 0 {
-			return usable(v, mode)
-		}
-	}
-	// The errors are about the mode that has most of the names.
-	return usable(v, slices.MaxFunc(modes, func(a, b *outbound.Mode) int {
-		return countNamed(a, ch.Credentials.Value.Values) - countNamed(b, ch.Credentials.Value.Values)
-	}))
-}
-
-// countNamed counts the given credentials that the mode has.
-func countNamed(m *outbound.Mode, values map[string]secretbox.Secret) (n int) {
-	for i := range m.Fields {
-		if _, given := values[m.Fields[i].Name]; given {
-			n++
-		}
-	}
-	return n
-}
-
-// usable returns the mode if requests can be made with it.
-func usable(v *apperr.Violations, mode *outbound.Mode) *outbound.Mode {
-	if mode.Mints() {
-		v.Add("auth_mode", "supported", "the mode "+mode.Name+" cannot be used yet")
-		return nil
-	}
-	return mode
-}
-
-func modeNames(e *outbound.Engine) []string {
-	var names []string
-	for _, m := range e.Modes() {
-		names = append(names, m.Name)
-	}
-	return names
-}
-
 // checkGiven checks the values that are there and returns those that are no secrets.
 func checkGiven(v *apperr.Violations, engine *outbound.Engine, given map[string]string) map[string]string {
 	config, problems := engine.ResolveConfig("", given)
@@ -417,7 +409,7 @@ func (a *authChange) assign(c *Connection) {
 }
 
 // apply makes the change to a locked connection, in the transaction. It returns what kinds of changes it is.
-func (a *authChange) apply(ctx context.Context, vault *credentials.Vault, tx *sql.Tx, c *Connection,
+func (a *authChange) apply(ctx context.Context, auth *authenticator, tx *sql.Tx, c *Connection,
 	now time.Time) ([]ChangeKind, error) {
 	if a == nil {
 		return nil, nil
@@ -425,13 +417,17 @@ func (a *authChange) apply(ctx context.Context, vault *credentials.Vault, tx *sq
 	a.assign(c)
 	switch {
 	case a.drop:
-		if err := vault.Delete(ctx, tx, c.Environment, c.UUID); err != nil {
+		if err := auth.vault.Delete(ctx, tx, c.Environment, c.UUID); err != nil {
 			return nil, err
 		}
 		return c.moveTo(Active, ""), forgetHealth(ctx, tx, c.Environment, c.UUID)
 	case a.store != nil:
 		a.store.ConnectionUUID, a.store.Environment = c.UUID, c.Environment
-		if _, err := vault.Store(ctx, tx, a.store); err != nil {
+		set, err := auth.vault.Store(ctx, tx, a.store)
+		if err != nil {
+			return nil, err
+		}
+		if err := auth.tokens.Schedule(ctx, tx, &set, a.source); err != nil {
 			return nil, err
 		}
 		kinds := append(c.moveTo(Active, ""), Connected)
@@ -461,10 +457,15 @@ func (c *Connection) moveTo(status Status, reason string) []ChangeKind {
 	if c.Status != Disabled {
 		c.Status, c.StatusReason = status, reason
 	}
+	lost := map[Status]ChangeKind{NeedsReauth: LostCredentials, Expired: HasExpired, Error: Fails, Revoked: WasRevoked}
+	kind, isLost := lost[status]
+	_, wasLost := lost[before]
 	switch {
-	case before != NeedsReauth && status == NeedsReauth:
-		return []ChangeKind{LostCredentials}
-	case before == NeedsReauth && status == Active:
+	case before == status:
+		return nil
+	case isLost:
+		return []ChangeKind{kind}
+	case wasLost && status == Active:
 		return []ChangeKind{Recovered}
 	default:
 		return nil

@@ -26,19 +26,30 @@ const (
 	Active Status = "active"
 	// NeedsReauth connections have credentials that may not or cannot be used until they are given again.
 	NeedsReauth Status = "needs_reauth"
+	// Expired connections have credentials with an end that nothing renews. They have to be given again.
+	Expired Status = "expired"
+	// Error connections have no valid access token, and get none for now: the token endpoint fails, or the provider
+	// configuration is wrong. They become active by themselves.
+	Error Status = "error"
+	// Revoked connections had credentials that were revoked by request, and are not stored any more.
+	Revoked Status = "revoked"
 	// Disabled connections refuse webhooks and requests until they are enabled again.
 	Disabled Status = "disabled"
 )
 
 // statuses returns every status.
-func statuses() []Status { return []Status{Active, NeedsReauth, Disabled} }
+func statuses() []Status { return []Status{Active, NeedsReauth, Expired, Error, Revoked, Disabled} }
 
-// The reasons of NeedsReauth.
+// The reasons of NeedsReauth, with tokens.ReasonGrantRefused and tokens.ReasonRefreshInterrupted.
 const (
 	// ReasonHostChanged: requests would go to a host for which the credentials were not given.
 	ReasonHostChanged = "host_changed"
 	// ReasonCredentialsRefused: the provider has refused the credentials in two tests in a row.
 	ReasonCredentialsRefused = "credentials_refused"
+	// ReasonClientChanged: the provider configuration has another OAuth client than the one that got the tokens.
+	ReasonClientChanged = "client_changed"
+	// ReasonRevoked is that of Revoked.
+	ReasonRevoked = "revoked_by_request"
 )
 
 // NoAuth is the auth mode of a connection without credentials, which only receives webhooks, and of one to an API that

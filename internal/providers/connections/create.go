@@ -168,7 +168,7 @@ func (s *Service) completeCreation(ctx context.Context, tx *sql.Tx, actor access
 			return Connection{}, err
 		}
 	}
-	kinds, err := auth.apply(ctx, s.auth.vault, tx, c, now)
+	kinds, err := auth.apply(ctx, &s.auth, tx, c, now)
 	if err != nil {
 		return Connection{}, err
 	}

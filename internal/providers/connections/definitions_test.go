@@ -18,6 +18,7 @@ import (
 	"sallyport/internal/providers/credentials"
 	"sallyport/internal/providers/probes"
 	"sallyport/internal/providers/registry"
+	"sallyport/internal/providers/tokens"
 )
 
 // acme signs as GitHub does; connections name an account in letters.
@@ -59,6 +60,8 @@ func (w *world) newFolder(t *testing.T, text string) *folder {
 			Pepper: installation.Pepper("a pepper of the tests")}),
 		Prober: probes.New(probes.Config{Clock: w.clock,
 			Client: egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{})}),
+		Protocol: tokens.NewProtocol(egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{}),
+			w.clock),
 		AllowHTTP: true,
 		DB:        w.store.DB, Clock: w.clock, Box: w.box, Providers: f.live, Environments: environments{},
 		Configs: w.newConfigs(f.live), Logger: slog.New(slog.DiscardHandler), OnChange: w.hooks,

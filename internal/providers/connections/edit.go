@@ -23,6 +23,8 @@ const (
 	actionDisable    = "connection.disable"
 	actionRotatePath = "connection.rotate_webhook_path"
 	actionDelete     = "connection.delete"
+	actionRefresh    = "connection.refresh"
+	actionRevoke     = "connection.revoke"
 
 	actionAddSecret     = "connection.add_webhook_secret"
 	actionRemoveSecret  = "connection.remove_webhook_secret"
@@ -47,6 +49,10 @@ const (
 	// LostCredentials: the credentials may not or cannot be used any more; Recovered: they can be used again.
 	LostCredentials ChangeKind = "needs_reauth" //nolint:gosec // the name of a change
 	Recovered       ChangeKind = "recovered"
+	// HasExpired, Fails and WasRevoked: the connection has the status expired, error or revoked.
+	HasExpired ChangeKind = "expired"
+	Fails      ChangeKind = "error"
+	WasRevoked ChangeKind = "revoked"
 	// HealthChanged: the outcome of tests is another.
 	HealthChanged ChangeKind = "health_changed"
 )

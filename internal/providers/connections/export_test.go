@@ -1,9 +1,12 @@
 package connections
 
 import (
+	"context"
+
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/page"
+	"sallyport/internal/providers/outbound"
 )
 
 // ReadFrom makes Lookup read from q.
@@ -16,4 +19,10 @@ func ListQuery(v access.View, f Filter, p page.Request) (string, []any, error) {
 		return "", nil, err
 	}
 	return "SELECT uuid " + table + w.Text() + " " + tail, w.Args(), nil
+}
+
+// AccessToken returns the access token with which a request of the connection would be made.
+func AccessToken(ctx context.Context, s *Service, c *Connection) (string, error) {
+	_, values, err := s.auth.open(ctx, c)
+	return values.Credentials[outbound.AccessToken].Reveal(), err
 }

@@ -22,6 +22,7 @@ import (
 	"sallyport/internal/providers/configs"
 	"sallyport/internal/providers/credentials"
 	"sallyport/internal/providers/probes"
+	"sallyport/internal/providers/tokens"
 	"sallyport/internal/providers/verification"
 )
 
@@ -48,6 +49,8 @@ type Config struct {
 	DedupeWindow time.Duration
 	Vault        *credentials.Vault
 	Prober       *probes.Prober
+	// Protocol gets tokens. Without it no credentials can be stored that are exchanged for tokens.
+	Protocol *tokens.Protocol
 	// AllowHTTP accepts addresses of providers that begin with http://, as far as the egress policy allows them.
 	AllowHTTP bool
 	OnDelete  []DeleteHook
@@ -97,12 +100,14 @@ func New(cfg Config) (*Service, error) {
 		db: cfg.DB, clock: cfg.Clock, providers: cfg.Providers, environments: cfg.Environments, secrets: secrets,
 		configs:    cfg.Configs,
 		enrolments: enrolmentStore{cfg.Box}, auth: authenticator{providers: cfg.Providers, vault: cfg.Vault,
-			prober: cfg.Prober, configs: cfg.Configs, allowHTTP: cfg.AllowHTTP, clock: cfg.Clock},
+			prober: cfg.Prober, configs: cfg.Configs, allowHTTP: cfg.AllowHTTP, clock: cfg.Clock, protocol: cfg.Protocol},
 		inbound: cache.Cache[string, variants]{Max: maxCached}, seen: -1,
 		loader: loader{read: cfg.DB.Reserved(), paths: cfg.DB.Read(), providers: cfg.Providers, secrets: secrets,
 			keyring: cfg.Keyring, log: cfg.Logger, refusing: refusing},
 		dedupeWindow: cfg.DedupeWindow, onDelete: cfg.OnDelete, onChange: cfg.OnChange,
 	}
+	s.auth.tokens = tokens.New(tokens.Config{DB: cfg.DB, Clock: cfg.Clock, Vault: cfg.Vault, Protocol: cfg.Protocol,
+		Accounts: accounts{s}, Logger: cfg.Logger})
 	return s, nil
 }
 
@@ -189,7 +194,7 @@ func (ch *Change) make(ctx context.Context, s *Service, actor access.Principal, 
 			return Connection{}, err
 		}
 		if auth != nil && auth.store != nil {
-			ch.pinned = auth.hosts
+			ch.pinned = auth.pinned
 		}
 	}
 	now := s.now()
@@ -228,7 +233,7 @@ func (s *Service) update(ctx context.Context, e edit, current Connection, ch *Ch
 		return current, nil
 	}
 	var err error
-	if e.kinds, err = auth.apply(ctx, s.auth.vault, e.tx, &next, e.now); err != nil {
+	if e.kinds, err = auth.apply(ctx, &s.auth, e.tx, &next, e.now); err != nil {
 		return Connection{}, err
 	}
 	if err := moveAlias(ctx, e.tx, &current, ch.Alias, e.now); err != nil {
@@ -331,10 +336,7 @@ func (s *Service) editLocked(ctx context.Context, actor access.Principal, key, c
 // change runs a transaction about one connection, whose UUID fn sets, and drops its snapshot even if the transaction
 // failed: a commit whose result was lost may have taken effect.
 func (s *Service) change(ctx context.Context, uuid *string, fn func(*sql.Tx) error) error {
-	defer func() {
-		s.inbound.Drop(*uuid)
-		s.auth.vault.Forget(*uuid)
-	}()
+	defer func() { accounts{s}.Forget(*uuid) }()
 	return s.db.Tx(ctx, fn)
 }
 

@@ -28,6 +28,7 @@ import (
 	"sallyport/internal/providers/credentials"
 	"sallyport/internal/providers/probes"
 	"sallyport/internal/providers/registry"
+	"sallyport/internal/providers/tokens"
 	"sallyport/internal/providers/verification"
 )
 
@@ -95,6 +96,8 @@ func (w *world) newService(t *testing.T) *connections.Service {
 			Pepper: installation.Pepper("a pepper of the tests")}),
 		Prober: probes.New(probes.Config{Clock: w.clock,
 			Client: egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{})}),
+		Protocol: tokens.NewProtocol(egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{}),
+			w.clock),
 		AllowHTTP: true,
 		DB:        w.store.DB, Clock: w.clock, Box: w.box, Providers: w.reg, Environments: environments{},
 		Configs: w.newConfigs(w.reg), Logger: slog.New(slog.DiscardHandler),

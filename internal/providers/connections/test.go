@@ -4,16 +4,15 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"maps"
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/secretbox"
-	"sallyport/internal/providers/credentials"
 	"sallyport/internal/providers/outbound"
 	"sallyport/internal/providers/probes"
+	"sallyport/internal/providers/tokens"
 
 	"golang.org/x/sync/singleflight"
 )
@@ -89,8 +88,8 @@ var errStale = errors.New("the connection was changed while it was tested")
 
 func (t *Tester) run(ctx context.Context, c *Connection) (Connection, error) {
 	s := t.svc
-	engine, values, err := s.auth.open(ctx, c)
-	if errors.Is(err, errOtherHosts) {
+	account, values, err := s.auth.open(ctx, c)
+	if errors.Is(err, tokens.ErrHosts) {
 		if err := t.markMoved(ctx, c); err != nil {
 			return Connection{}, err
 		}
@@ -98,7 +97,20 @@ func (t *Tester) run(ctx context.Context, c *Connection) (Connection, error) {
 	if err != nil {
 		return Connection{}, err
 	}
+	engine := account.Source.Engine
 	report := s.auth.prober.Run(ctx, engine, values)
+	if report.Code == probes.CodeCredentialsRefused {
+		// The access token may have ended before its time. Its refusal decides nothing if another one is accepted.
+		if renewed, err := s.auth.tokens.Renew(ctx, account, false); err == nil {
+			if account, values, err = s.auth.reveal(ctx, c, renewed); err != nil {
+				return Connection{}, err
+			}
+			report = s.auth.prober.Run(ctx, engine, values)
+		}
+	}
+	if c, err = t.follow(ctx, c, account); err != nil {
+		return Connection{}, err
+	}
 	var tested Connection
 	uuid := c.UUID
 	err = s.change(ctx, &uuid, func(tx *sql.Tx) error {
@@ -124,8 +136,14 @@ func (t *Tester) reread(ctx context.Context, c *Connection) (Connection, error) 
 	return again, again.testable()
 }
 
-// errOtherHosts says that the credentials of a connection were given for other hosts than those of its requests.
-var errOtherHosts = errors.New("the credentials were given for other hosts")
+// follow reads the connection again if its tokens were renewed for the test.
+func (t *Tester) follow(ctx context.Context, c *Connection, account *tokens.Account) (*Connection, error) {
+	if account.Sealed.Revision == c.Credentials.Revision {
+		return c, nil
+	}
+	again, err := t.reread(ctx, c)
+	return &again, err
+}
 
 // markMoved records that the credentials of a connection have to be given again for its present hosts: a provider
 // configuration or a definition has changed them.
@@ -143,51 +161,6 @@ func (t *Tester) markMoved(ctx context.Context, seen *Connection) error {
 		}
 		return publish(ctx, tx, t.svc.onChange, &c, kinds)
 	})
-}
-
-// open returns what requests of a connection are made from. It returns connection_not_ready if they would go to
-// hosts for which the credentials were not given.
-func (a *authenticator) open(ctx context.Context, c *Connection) (*outbound.Engine, outbound.Values, error) {
-	var none outbound.Values
-	provider, ok := a.providers.Get(c.Provider)
-	if !ok || provider.Outbound == nil {
-		return nil, none, apperr.New(apperr.CodeConnectionNotReady, "The provider has no API that can be called here")
-	}
-	engine := provider.Outbound
-	sealed, err := a.vault.Sealed(ctx, c.Environment, c.UUID)
-	if err != nil {
-		return nil, none, fmt.Errorf("read the credentials of connection %s: %w", c.UUID, err)
-	}
-	stored, err := a.vault.OpenAll(sealed)
-	if err != nil {
-		return nil, none, err
-	}
-	given := maps.Clone(c.Config)
-	values := credentials.Values{}
-	for name, value := range stored {
-		if field, found := cutConfig(name); found {
-			given[field] = value.Reveal()
-		} else {
-			values[name] = value
-		}
-	}
-	config, problems := engine.ResolveConfig(c.AuthMode, given)
-	target, err := a.target(ctx, c, c.AuthMode, config)
-	if err != nil {
-		return nil, none, err
-	}
-	if len(problems) == 0 {
-		hosts, err := engine.Hosts(target)
-		switch {
-		case err == nil && sealed.AllowsHosts(hosts):
-			return engine, outbound.Values{Target: target, Credentials: values, Now: a.clock.Now()}, nil
-		case err == nil:
-			return nil, none, apperr.Wrap(apperr.CodeConnectionNotReady,
-				"The credentials were given for other hosts; give them again", errOtherHosts)
-		}
-	}
-	return nil, none, apperr.New(apperr.CodeConnectionNotReady,
-		"The connection's settings do not fit the provider's definition")
 }
 
 // store stores the outcome of a test, and what it means for the connection. It returns errStale if the connection
@@ -221,7 +194,8 @@ func (t *Tester) store(ctx context.Context, tx *sql.Tx, seen *Connection, engine
 	switch {
 	case health.Refusals >= refusalsUntilReauth && c.EnabledStatus == Active:
 		kinds = append(kinds, c.moveTo(NeedsReauth, ReasonCredentialsRefused)...)
-	case health.Status == probes.Healthy && c.EnabledStatus == NeedsReauth:
+	case health.Status == probes.Healthy && c.EnabledStatus == NeedsReauth && (c.EnabledReason == ReasonHostChanged ||
+		c.EnabledReason == ReasonCredentialsRefused):
 		kinds = append(kinds, c.moveTo(Active, "")...)
 	}
 	c.learn(engine, r)

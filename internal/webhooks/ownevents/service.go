@@ -239,7 +239,8 @@ func (s *Service) ConnectionChanged(ctx context.Context, tx *sql.Tx, c *connecti
 		connections.WasDisabled: ConnectionDisabled, connections.WasEnabled: ConnectionEnabled,
 		connections.Deleted: ConnectionDeleted, connections.Connected: ConnectionConnected,
 		connections.LostCredentials: ConnectionNeedsReauth, connections.Recovered: ConnectionRecovered,
-		connections.HealthChanged: ConnectionHealthChanged,
+		connections.HealthChanged: ConnectionHealthChanged, connections.HasExpired: ConnectionExpired,
+		connections.Fails: ConnectionError, connections.WasRevoked: ConnectionRevoked,
 	}
 	payload := connectionPayload{ConnectionUUID: c.UUID, Provider: c.Provider, ProviderConfigKey: c.ProviderConfigKey,
 		ConnectionID: c.ConnectionID, Status: string(c.Status), AuthMode: c.AuthMode}

@@ -7,6 +7,7 @@ import (
 
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/providers/connections"
+	"sallyport/internal/providers/tokens"
 )
 
 // Type is the type of one of the gateway's own events. The set is closed: typeInfos lists it.
@@ -30,6 +31,9 @@ const (
 	ConnectionConnected     Type = "sallyport.connection.connected"
 	ConnectionNeedsReauth   Type = "sallyport.connection.needs_reauth"
 	ConnectionRecovered     Type = "sallyport.connection.recovered"
+	ConnectionExpired       Type = "sallyport.connection.expired"
+	ConnectionError         Type = "sallyport.connection.error"
+	ConnectionRevoked       Type = "sallyport.connection.revoked"
 	ConnectionHealthChanged Type = "sallyport.connection.health_changed"
 )
 
@@ -47,6 +51,7 @@ func typeInfos() []typeInfo {
 	status, connection := 503, "acme-production"
 	healthy, degradedHealth, unhealthy := "healthy", "degraded", "unhealthy"
 	byRequest, refusal := "Disabled by request", connections.ReasonCredentialsRefused
+	ended, away, revocation := tokens.ReasonTokenExpired, tokens.ReasonEndpointFailing, connections.ReasonRevoked
 	at := Time(time.Date(2030, 1, 31, 12, 0, 0, 250_000_000, time.UTC))
 	delivery := deliveryPayload{
 		DeliveryID: "01939a4e-7a60-7d11-9c1e-0d8a3c5b2e47", SubscriptionID: "sub_06dyxk8z3pk6n5q1v7wc4t2m9r",
@@ -66,6 +71,10 @@ func typeInfos() []typeInfo {
 	connected.AuthMode, connected.Health = "bearer", &healthy
 	refused := connected
 	refused.Status, refused.StatusReason, refused.Health = "needs_reauth", &refusal, &unhealthy
+	expired, failing, revoked := connected, connected, link
+	expired.Status, expired.StatusReason = "expired", &ended
+	failing.Status, failing.StatusReason = "error", &away
+	revoked.Status, revoked.StatusReason = "revoked", &revocation
 	degraded := connected
 	degraded.Health = &degradedHealth
 	return []typeInfo{
@@ -85,7 +94,13 @@ func typeInfos() []typeInfo {
 		{ConnectionConnected, "Credentials were stored in a connection, in place of any that it had.", connected},
 		{ConnectionNeedsReauth, "The credentials of a connection may not or cannot be used any more, until they are given " +
 			"again. `status_reason` says why.", refused},
-		{ConnectionRecovered, "A connection that needed its credentials again can be used again.", connected},
+		{ConnectionRecovered, "A connection that could not be used can be used again: its credentials were accepted or " +
+			"renewed.", connected},
+		{ConnectionExpired, "The credentials of a connection have expired, and nothing renews them. They have to be given " +
+			"again.", expired},
+		{ConnectionError, "The access token of a connection has expired, and the provider gives no other one for now. It " +
+			"is requested again until it comes.", failing},
+		{ConnectionRevoked, "The credentials of a connection were revoked by request, and are not stored any more.", revoked},
 		{ConnectionHealthChanged, "The outcome of the tests of a connection's credentials has changed.", degraded},
 	}
 }

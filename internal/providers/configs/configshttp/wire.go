@@ -57,7 +57,8 @@ type Change struct {
 	// A name for people, at most 100 characters. `null`, the default for a new provider configuration, means none.
 	DisplayName patch.Field[string] `json:"display_name,omitempty" minLength:"1" maxLength:"100" example:"GitHub of the European unit"`
 	// Your OAuth client at the provider. Members merge: absent ones stay. `null` removes the client with its secrets. Only
-	// providers whose connections use an OAuth client accept it, and no connection does in this version.
+	// providers whose connections use an OAuth client accept it. Another `client_id` gives the connections that have
+	// tokens of the former client the status `needs_reauth`; another secret or key of the same client interrupts nothing.
 	OAuth patch.Field[ClientChange] `json:"oauth,omitempty"`
 	// The scopes that connections request by default; at most 100. The default, `null`, means those of the provider's
 	// definition. Only providers whose connections use an OAuth client accept it.

@@ -98,7 +98,7 @@ type creation struct {
 type request struct {
 	httpapi.RuleLimits
 	// The operation to run. It must be the only field in the body. Without it the body is an update.
-	Operation patch.Optional[string] `json:"operation,omitempty" enum:"disable,enable,delete,rotate_webhook_path"`
+	Operation patch.Optional[string] `json:"operation,omitempty" enum:"disable,enable,refresh,revoke,delete,rotate_webhook_path"`
 	Change
 }
 
@@ -116,7 +116,7 @@ func (b *request) Check(_ context.Context, v *apperr.Violations) {
 		return
 	}
 	if _, known := operations()[*op]; !known {
-		v.Add("operation", "enum", "must be disable, enable, delete or rotate_webhook_path")
+		v.Add("operation", "enum", "must be disable, enable, refresh, revoke, delete or rotate_webhook_path")
 	}
 	for _, other := range []struct {
 		name string

@@ -29,7 +29,7 @@ const (
 // Mount adds the operations on connections to the API. publicURL is the URL at which providers
 // reach the service, without a path.
 func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
-	h := &handlers{svc: svc, tester: connections.NewTester(svc),
+	h := &handlers{svc: svc, tester: connections.NewTester(svc), renewer: connections.NewRenewer(svc),
 		webhookBase: strings.TrimRight(publicURL, "/") + httpapi.Prefix + "/webhook/"}
 	op := func(o httpapi.Operation) httpapi.Operation {
 		o.Tag, o.Route, o.Environment = tag, access.RouteConnections, true
@@ -71,20 +71,23 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 	}), h.update)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "operate-connection", Method: http.MethodPost, Path: itemPath, Status: http.StatusOK,
-		Summary: "Disable, enable, rotate or delete a connection",
+		Summary: "Disable, enable, refresh, revoke, rotate or delete a connection",
 		Example: `{"operation": "disable"}`,
 		Description: "Runs the `operation` of the body. Without `operation` the body updates the connection as PATCH " +
 			"does.\n\n" +
 			"- `disable`: responds to webhooks with 503 until `enable`.\n" +
 			"- `enable`: accepts webhooks again.\n" +
 			"- `rotate_webhook_path`: replaces the path token. The old `webhook_url` stops working immediately.\n" +
-			"- `delete`: deletes the connection and reports whether its credentials were revoked.",
+			"- `refresh`: gets another access token from the provider.\n" +
+			"- `revoke`: asks the provider to revoke the credentials, and removes them. Webhooks are still accepted.\n" +
+			"- `delete`: asks the provider to revoke the credentials, and deletes the connection.",
 		Errors: conflicts, IfMatch: true,
 	}), h.operate)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "delete-connection", Method: http.MethodDelete, Path: itemPath, Status: http.StatusNoContent,
 		Summary: "Delete a connection",
-		Description: "Deletes the connection and its secrets. Its events are kept. Its alias stays reserved for the " +
+		Description: "Asks the provider to revoke the credentials, for at most ten seconds, and deletes the connection and " +
+			"its secrets. Its events are kept. Its alias stays reserved for the " +
 			"environment for 90 days, so that no one else can take over a URL that a provider still posts to.",
 		IfMatch: true,
 	}), h.delete)
@@ -96,6 +99,7 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 type handlers struct {
 	svc         *connections.Service
 	tester      *connections.Tester
+	renewer     connections.Renewer
 	webhookBase string
 }
 
@@ -204,7 +208,8 @@ func (h *handlers) update(ctx context.Context, in *updateInput) (*connectionOutp
 }
 
 func (h *handlers) delete(ctx context.Context, in *Item) (*struct{}, error) {
-	return nil, h.svc.Delete(ctx, access.From(ctx), in.Provider, in.ConnectionID)
+	_, err := h.renewer.Delete(ctx, access.From(ctx), in.Provider, in.ConnectionID)
+	return nil, err
 }
 
 type operateInput struct {
@@ -255,20 +260,26 @@ func operations() map[string]operation {
 			return h.result(h.svc.RotatePath(ctx, access.From(ctx), in.Provider, in.ConnectionID))
 		},
 		"delete": func(ctx context.Context, h *handlers, in *Item) (result, error) {
-			reason := "The connection holds no credentials that the provider could revoke"
-			c, err := h.svc.Get(ctx, access.From(ctx).View(), in.Provider, in.ConnectionID)
-			if err != nil {
-				return result{}, err
-			}
-			if c.Credentials != nil {
-				reason = "The provider was not asked to revoke the credentials"
-			}
-			if err := h.svc.Delete(ctx, access.From(ctx), in.Provider, in.ConnectionID); err != nil {
-				return result{}, err
-			}
-			return result{deletion: &deletion{Deleted: true, Reason: reason}}, nil
+			r, err := h.renewer.Delete(ctx, access.From(ctx), in.Provider, in.ConnectionID)
+			return ended(true, r, err)
+		},
+		"revoke": func(ctx context.Context, h *handlers, in *Item) (result, error) {
+			r, err := h.renewer.Revoke(ctx, access.From(ctx), in.Provider, in.ConnectionID)
+			return ended(false, r, err)
+		},
+		"refresh": func(ctx context.Context, h *handlers, in *Item) (result, error) {
+			return h.result(h.renewer.Refresh(ctx, access.From(ctx), in.Provider, in.ConnectionID))
 		},
 	}
+}
+
+// ended is the result of a deletion or a revocation.
+func ended(deleted bool, r connections.Revocation, err error) (result, error) {
+	if err != nil {
+		return result{}, err
+	}
+	return result{deletion: &deletion{Deleted: deleted, UpstreamRevoked: r.Upstream,
+		Reason: httpapi.NullIfEmpty(r.Reason)}}, nil
 }
 
 func (h *handlers) result(c connections.Connection, err error) (result, error) {

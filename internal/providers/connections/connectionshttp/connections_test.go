@@ -32,6 +32,7 @@ import (
 	"sallyport/internal/providers/credentials"
 	"sallyport/internal/providers/probes"
 	"sallyport/internal/providers/registry"
+	"sallyport/internal/providers/tokens"
 )
 
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -86,6 +87,8 @@ func newServer(t *testing.T, s testkit.Store) *server {
 			Pepper: installation.Pepper("a pepper of the tests")}),
 		Prober: probes.New(probes.Config{Clock: now,
 			Client: egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{})}),
+		Protocol: tokens.NewProtocol(egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{}),
+			now),
 		AllowHTTP: true,
 		DB:        s.DB, Clock: now, Box: box, Providers: reg,
 		Environments: live{}, Logger: log, Configs: configs.New(configs.Options{DB: s.DB, Clock: now, Box: box,
@@ -275,7 +278,7 @@ func TestViolations(t *testing.T) {
 				"body.webhook.params.p unknown", "body.webhook.same_body_new_id enum", "body.webhook_secret format"}},
 		{"immutable", http.MethodPatch, item, `{"connection_id":"x","provider":"github","status":"disabled"}`,
 			[]string{"body.connection_id unknown_field", "body.provider unknown_field", "body.status unknown_field"}},
-		{"operation", http.MethodPost, item, `{"operation":"refresh"}`, []string{"body.operation enum"}},
+		{"operation", http.MethodPost, item, `{"operation": "explode"}`, []string{"body.operation enum"}},
 		{"operation and change", http.MethodPost, item,
 			`{"operation":"disable","tags":{},"webhook":{},"metadata":null,"webhook_secret":"x"}`,
 			[]string{"body.metadata alone", "body.tags alone", "body.webhook alone", "body.webhook_secret alone"}},

@@ -32,11 +32,24 @@ type connection struct {
 	//
 	// - `active`: webhooks are accepted, and the credentials can be used.
 	// - `needs_reauth`: webhooks are accepted. The credentials may not or cannot be used until they are given again.
+	// - `expired`: webhooks are accepted. The credentials have expired, and nothing renews them.
+	// - `error`: webhooks are accepted. The access token has expired, and the provider gives no other one for now. It is
+	//   requested again until it comes.
+	// - `revoked`: webhooks are accepted. The credentials were revoked by request and are not stored any more.
 	// - `disabled`: webhooks get 503, and the credentials are not used.
 	Status connections.Status `json:"status"`
-	// Why the connection is not active; `null` while it is active. Of `needs_reauth`, it is `host_changed` (requests would
-	// go to a host for which the credentials were not given) or `credentials_refused` (the provider has refused the
-	// credentials in two tests in a row).
+	// Why the connection is not active; `null` while it is active. It is a sentence for `disabled`, and a code for others:
+	//
+	// - `host_changed`: requests would go to a host for which the credentials were not given.
+	// - `credentials_refused`: the provider has refused the credentials in two tests in a row.
+	// - `grant_refused`: the provider refuses the refresh token, or the credentials that tokens are made from.
+	// - `refresh_interrupted`: new tokens of the provider were lost on their way, and it refuses the former ones.
+	// - `token_expired`: the token has expired, and the provider does not renew it.
+	// - `client_refused`: the provider refuses the OAuth client of the provider configuration.
+	// - `token_endpoint_failing`: the token endpoint cannot be reached, or its responses cannot be used.
+	// - `misconfigured`: no request for a token can be made, or the provider never grants it.
+	// - `client_changed`: the provider configuration has another OAuth client than the one that got the tokens.
+	// - `revoked_by_request`: the credentials were revoked.
 	StatusReason *string `json:"status_reason"`
 	// The values of the provider's `connection_config`, without secrets.
 	ConnectionConfig map[string]string `json:"connection_config"`
@@ -169,12 +182,12 @@ func (s scheme) MarshalJSON() ([]byte, error) { return json.Marshal(httpapi.Null
 // Schema returns the schema of the names and null.
 func (scheme) Schema(oas.Registry) *oas.Schema { return oas.NullableEnum(connections.SchemeNone) }
 
-// deletion is the response of the delete operation.
+// deletion is the response of the operations delete and revoke.
 type deletion struct {
 	// Whether the connection was deleted.
 	Deleted bool `json:"deleted"`
-	// Whether the provider was asked to revoke the credentials.
+	// Whether the provider has revoked the credentials, now or before.
 	UpstreamRevoked bool `json:"upstream_revoked"`
-	// Why the provider was not asked.
-	Reason string `json:"reason"`
+	// Why the provider has not revoked them; `null` if it has.
+	Reason *string `json:"reason"`
 }

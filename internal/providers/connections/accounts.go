@@ -1,0 +1,266 @@
+package connections
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/module"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/credentials"
+	"sallyport/internal/providers/oauth"
+	"sallyport/internal/providers/outbound"
+	"sallyport/internal/providers/tokens"
+)
+
+// accounts are the connections as their tokens are renewed. It implements tokens.Accounts.
+type accounts struct{ svc *Service }
+
+// Account implements tokens.Accounts.
+func (a accounts) Account(ctx context.Context, env id.Environment, uuid string) (*tokens.Account, error) {
+	c, err := findInbound(ctx, a.svc.db.Reserved(), uuid)
+	if err != nil {
+		return nil, err
+	}
+	if c.Environment != env {
+		return nil, notFound()
+	}
+	return a.svc.auth.account(ctx, &c.Connection)
+}
+
+// Forget implements tokens.Accounts.
+func (a accounts) Forget(uuid string) {
+	a.svc.inbound.Drop(uuid)
+	a.svc.auth.vault.Forget(uuid)
+}
+
+// Change implements tokens.Accounts.
+func (a accounts) Change(ctx context.Context, tx *sql.Tx, env id.Environment, uuid string,
+	fn func() (*tokens.Outcome, error)) error {
+	named, err := findInbound(ctx, tx, uuid)
+	if err != nil || named.Environment != env {
+		return ignoreNotFound(err)
+	}
+	c, err := lock(ctx, tx, env, named.ProviderConfigKey, named.ConnectionID)
+	if err != nil || c.UUID != uuid {
+		return ignoreNotFound(err)
+	}
+	outcome, err := fn()
+	if err != nil || outcome == nil {
+		return err
+	}
+	before := c
+	kinds := a.svc.auth.follow(&c, outcome)
+	if before.EnabledStatus == c.EnabledStatus && before.EnabledReason == c.EnabledReason &&
+		maps.Equal(before.Config, c.Config) {
+		return nil
+	}
+	c.UpdatedAt = clock.After(a.svc.now(), c.UpdatedAt)
+	if err := update(ctx, tx, &c); err != nil {
+		return err
+	}
+	if err := a.svc.auth.describe(ctx, tx, env, &c); err != nil {
+		return err
+	}
+	return publish(ctx, tx, a.svc.onChange, &c, kinds)
+}
+
+func ignoreNotFound(err error) error {
+	if apperr.Is(err, apperr.CodeNotFound) {
+		return nil
+	}
+	return err
+}
+
+// follow gives a connection the status and the settings that the renewal of its tokens leads to.
+func (a *authenticator) follow(c *Connection, o *tokens.Outcome) []ChangeKind {
+	if provider, ok := a.providers.Get(c.Provider); ok && provider.Outbound != nil && len(o.Config) > 0 {
+		config := outbound.Config{}
+		for name, value := range c.Config {
+			config[name] = secretbox.Secret(value)
+		}
+		for name, value := range o.Config {
+			config[name] = secretbox.Secret(value)
+		}
+		c.Config = public(provider.Outbound, config)
+	}
+	// A renewal does not overrule a user or a test.
+	ofTokens := c.EnabledStatus == NeedsReauth && (c.EnabledReason == tokens.ReasonGrantRefused ||
+		c.EnabledReason == tokens.ReasonRefreshInterrupted) || c.EnabledStatus == Error || c.EnabledStatus == Expired
+	if c.EnabledStatus != Active && !ofTokens {
+		return nil
+	}
+	switch o.State {
+	case tokens.Renewed:
+		return c.moveTo(Active, "")
+	case tokens.Dead:
+		return c.moveTo(NeedsReauth, o.Reason)
+	case tokens.Failing:
+		if c.EnabledStatus == Active || c.EnabledStatus == Error {
+			return c.moveTo(Error, o.Reason)
+		}
+	case tokens.Ended:
+		return c.moveTo(Expired, o.Reason)
+	case tokens.Moved:
+		return c.moveTo(NeedsReauth, ReasonHostChanged)
+	}
+	return nil
+}
+
+// account returns what requests of a connection and its tokens are made from. It opens no credential but secrets of
+// connection_config. It returns tokens.ErrHosts if requests would go to hosts for which the credentials were not given.
+func (a *authenticator) account(ctx context.Context, c *Connection) (*tokens.Account, error) {
+	provider, ok := a.providers.Get(c.Provider)
+	if !ok || provider.Outbound == nil {
+		return nil, apperr.New(apperr.CodeConnectionNotReady, "The provider has no API that can be called here")
+	}
+	engine := provider.Outbound
+	sealed, err := a.vault.Sealed(ctx, c.Environment, c.UUID)
+	if err != nil {
+		return nil, fmt.Errorf("read the credentials of connection %s: %w", c.UUID, err)
+	}
+	var settings, values []string
+	for _, name := range sealed.Fields {
+		if _, found := cutConfig(name); found {
+			settings = append(settings, name)
+		} else {
+			values = append(values, name)
+		}
+	}
+	secrets, err := a.vault.Open(sealed, settings...)
+	if err != nil {
+		return nil, err
+	}
+	given := maps.Clone(c.Config)
+	for name, value := range secrets {
+		field, _ := cutConfig(name)
+		given[field] = value.Reveal()
+	}
+	config, problems := engine.ResolveConfig(sealed.Mode, given)
+	target, err := a.target(ctx, c, sealed.Mode, config)
+	if err != nil {
+		return nil, err
+	}
+	unfit := apperr.New(apperr.CodeConnectionNotReady, "The connection's settings do not fit the provider's definition")
+	if len(problems) > 0 {
+		return nil, unfit
+	}
+	mode, ok := engine.Mode(sealed.Mode)
+	if !ok {
+		return nil, unfit
+	}
+	hosts, err := hostsOf(engine, mode, target, !hasToken(sealed))
+	if err != nil {
+		return nil, unfit
+	}
+	if !sealed.AllowsHosts(hosts) {
+		return nil, apperr.Wrap(apperr.CodeConnectionNotReady,
+			"The credentials were given for other hosts; give them again", tokens.ErrHosts)
+	}
+	return &tokens.Account{ConnectionUUID: c.UUID, Environment: c.Environment, Sealed: sealed,
+		Idle: c.Status == Disabled,
+		Source: tokens.Source{Engine: engine, Target: target, Hosts: sealed.Hosts,
+			OpenClient: func() (outbound.Client, error) { return a.openClient(ctx, c) },
+			OpenCredentials: func() (map[string]secretbox.Secret, error) {
+				opened, err := a.vault.Open(sealed, values...)
+				return opened, err
+			}}}, nil
+}
+
+func hasToken(s *credentials.Sealed) bool {
+	return strings.Contains(strings.Join(s.Fields, " "), outbound.AccessToken)
+}
+
+// openClient returns the OAuth client of a connection's provider configuration, or provider_not_configured.
+func (a *authenticator) openClient(ctx context.Context, c *Connection) (outbound.Client, error) {
+	config, known, err := a.configs.Resolve(ctx, c.Environment, c.ProviderConfigKey)
+	if err != nil {
+		return outbound.Client{}, err
+	}
+	if !known || config.ClientID == "" {
+		return outbound.Client{}, apperr.New(apperr.CodeProviderNotConfigured,
+			"The provider configuration "+c.ProviderConfigKey+" has no OAuth client; set its oauth first")
+	}
+	client, err := a.configs.OpenClient(config)
+	if err != nil {
+		return outbound.Client{}, err
+	}
+	return outbound.Client{ID: client.ID, Secret: client.Secret, PrivateKey: client.PrivateKey}, nil
+}
+
+// open returns what requests of a connection are made from, with an access token that has not expired. It returns
+// connection_not_ready if there is none, or if requests would go to hosts for which the credentials were not given.
+func (a *authenticator) open(ctx context.Context, c *Connection) (*tokens.Account, outbound.Values, error) {
+	account, err := a.account(ctx, c)
+	if err != nil {
+		return nil, outbound.Values{}, err
+	}
+	if account, err = a.tokens.Fresh(ctx, account); err != nil {
+		return nil, outbound.Values{}, err
+	}
+	return a.reveal(ctx, c, account)
+}
+
+// reveal opens the secrets of an account.
+func (a *authenticator) reveal(ctx context.Context, c *Connection, account *tokens.Account) (*tokens.Account,
+	outbound.Values, error) {
+	values := outbound.Values{Target: account.Source.Target, Now: a.clock.Now()}
+	var err error
+	if values.Credentials, err = account.Source.OpenCredentials(); err != nil {
+		return nil, values, err
+	}
+	if mode, ok := account.Source.Engine.Mode(values.Mode); ok && mode.Client && mode.Kind == outbound.OAuth1 {
+		values.Client, err = a.openClient(ctx, c) // it signs every request
+	}
+	return account, values, err
+}
+
+// mint gets the first access token of a mode that mints them, and adds it and what came with it. It reports false if
+// the provider is away, which says nothing about the credentials. v has the errors of settings.
+func (a *authenticator) mint(ctx context.Context, v *apperr.Violations, engine *outbound.Engine, mode *outbound.Mode,
+	target *outbound.Target, current *Connection, store *credentials.New) (bool, error) {
+	if mode.Client {
+		if _, err := a.openClient(ctx, current); err != nil {
+			return false, err
+		}
+	}
+	grant, err := a.protocol.Mint(ctx, tokens.Source{Engine: engine, Target: *target,
+		OpenClient:      func() (outbound.Client, error) { return a.openClient(ctx, current) },
+		OpenCredentials: func() (map[string]secretbox.Secret, error) { return store.Values, nil }}, nil)
+	var e *oauth.TokenError
+	switch {
+	case err == nil:
+	case !errors.As(err, &e):
+		return false, err
+	case e.Kind == oauth.Temporary:
+		return false, nil
+	case e.Kind == oauth.Misconfigured && e.Status == 0:
+		v.Add("credentials", "usable", "no token can be requested with them: "+e.Description)
+		return false, nil
+	case e.Kind == oauth.ClientRefused:
+		return false, apperr.New(apperr.CodeInvalidCredentials,
+			"The provider refuses the OAuth client of the provider configuration: "+e.Error())
+	default:
+		return false, apperr.New(apperr.CodeInvalidCredentials, "The provider refuses the credentials: "+e.Error())
+	}
+	maps.Copy(store.Values, grant.Values)
+	if grant.Scopes != nil {
+		store.ScopesGranted = grant.Scopes
+	}
+	if !grant.ExpiresAt.IsZero() {
+		store.ExpiresAt = &grant.ExpiresAt
+	}
+	for name, value := range grant.Config {
+		target.Config[name] = secretbox.Secret(value)
+	}
+	return true, nil
+}
+
+// TokensModule returns what the renewal of the connections' tokens brings to the process.
+func TokensModule(s *Service) module.Module { return s.auth.tokens.Module() }

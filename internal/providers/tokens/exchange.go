@@ -1,0 +1,244 @@
+package tokens
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/providers/credentials"
+	"sallyport/internal/providers/oauth"
+)
+
+// run makes the exchange of a lease and stores its outcome. The error says why there are no new tokens.
+func (s *Service) run(ctx context.Context, held *row) error {
+	s.cfg.Accounts.Forget(held.connectionUUID) // what another node has stored counts
+	a, err := s.cfg.Accounts.Account(ctx, held.environment, held.connectionUUID)
+	now := s.cfg.Clock.Now()
+	switch {
+	case apperr.Is(err, apperr.CodeNotFound):
+		return notReady("The connection has no credentials", nil)
+	case errors.Is(err, ErrHosts):
+		return s.finish(ctx, held, postponed(now), &Outcome{State: Moved}, outcomeMoved, err)
+	case apperr.Is(err, apperr.CodeConnectionNotReady):
+		return s.finish(ctx, held, postponed(now), nil, outcomeMisconfigured, err)
+	case err != nil:
+		return s.finish(ctx, held, held.due, nil, "", err)
+	case a.Idle:
+		return s.finish(ctx, held, postponed(now), nil, "", notReady("The connection is disabled", nil))
+	}
+	held.revision = a.Sealed.Revision
+	w := wayOf(a.mode(), &a.Sealed.Set)
+	if w == neither {
+		outcome := &Outcome{State: Ended, Reason: ReasonTokenExpired}
+		if !isOver(&a.Sealed.Set, now) {
+			return s.finish(ctx, held, a.Sealed.ExpiresAt, nil, "", nil)
+		}
+		return s.finish(ctx, held, nil, outcome, outcomeEnded, nil)
+	}
+	if s.cfg.Clock.Now().Add(ExchangeTimeout).After(held.leaseUntil) {
+		// This process stood still, and another may have the lease before the response comes.
+		return s.finish(ctx, held, held.due, nil, "", notReady("The access token could not be renewed in time", nil))
+	}
+	grant, err := s.exchange(ctx, a, w)
+	if errors.Is(err, ErrHosts) {
+		return s.finish(ctx, held, postponed(now), &Outcome{State: Moved}, outcomeMoved, err)
+	}
+	if err != nil {
+		return s.fail(ctx, held, a, err)
+	}
+	return s.succeed(ctx, held, a, grant)
+}
+
+func postponed(now time.Time) *time.Time {
+	at := now.Add(postponement)
+	return &at
+}
+
+func (s *Service) exchange(ctx context.Context, a *Account, w way) (*Grant, error) {
+	begun := s.cfg.Clock.Now()
+	defer func() { s.metrics.latency.Observe(s.cfg.Clock.Now().Sub(begun).Seconds()) }()
+	if w == mints {
+		var scopes []string
+		if len(a.Sealed.ScopesRequested) > 0 {
+			scopes = a.Sealed.ScopesRequested
+		}
+		return s.cfg.Protocol.Mint(ctx, a.Source, scopes)
+	}
+	return s.cfg.Protocol.Refresh(ctx, a.Source)
+}
+
+// succeed stores a grant. It does not stop before that is done or the lease ends: a refresh token that the provider has
+// replaced exists nowhere else.
+func (s *Service) succeed(ctx context.Context, held *row, a *Account, grant *Grant) error {
+	renewal := &credentials.Renewal{ConnectionUUID: held.connectionUUID, Environment: held.environment,
+		Revision: a.Sealed.Revision, Values: credentials.Values(grant.Values), ScopesGranted: grant.Scopes}
+	if !grant.ExpiresAt.IsZero() {
+		renewal.ExpiresAt = &grant.ExpiresAt
+	}
+	return s.store(ctx, held, func(ctx context.Context, tx *sql.Tx) error {
+		return s.cfg.Accounts.Change(ctx, tx, held.environment, held.connectionUUID, func() (*Outcome, error) {
+			now := s.cfg.Clock.Now()
+			next := *held
+			next.attempted, next.interrupted = &now, 0
+			renewed, err := s.cfg.Vault.Renew(ctx, tx, renewal)
+			if err != nil {
+				return nil, err
+			}
+			if !renewed { // others were given meanwhile, which are scheduled
+				s.metrics.count(outcomeReplaced)
+				return nil, releaseOnly(ctx, tx, held)
+			}
+			set := a.Sealed.Set
+			set.RefreshedAt, set.ExpiresAt, set.Fields = &now, renewal.ExpiresAt, withNames(set.Fields, grant.Values)
+			next.due, next.endpoint = dueTime(a.mode(), &set, now, s.cfg.Random()), endpointOf(a.Source)
+			next.revision = renewal.Revision + 1
+			if held, err := release(ctx, tx, &next); err != nil || !held {
+				return nil, errors.Join(err, lost(held))
+			}
+			s.metrics.count(outcomeRenewed)
+			return &Outcome{State: Renewed, Config: grant.Config}, nil
+		})
+	})
+}
+
+// errLost says that another node has taken the lease of an exchange, whose outcome is not stored then.
+var errLost = errors.New("the lease of a renewal has ended before its outcome was stored")
+
+func lost(held bool) error {
+	if held {
+		return nil
+	}
+	return errLost
+}
+
+// fail stores a failed exchange. Only the provider's word that a grant is dead condemns the connection, and only if no
+// one has stored other credentials meanwhile.
+func (s *Service) fail(ctx context.Context, held *row, a *Account, cause error) error {
+	e := tokenError(cause)
+	if e == nil {
+		s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "cannot make a request for tokens",
+			slog.String("connection_uuid", held.connectionUUID), slog.String("error", cause.Error()))
+		e = &oauth.TokenError{Kind: oauth.Misconfigured, Description: "the gateway cannot open what it needs"}
+	}
+	kind, reason := outcomeOf(e.Kind)
+	if e.Kind == oauth.GrantDead && held.interrupted == a.Sealed.Revision {
+		reason = ReasonRefreshInterrupted
+	}
+	message := "The provider's token endpoint has given no access token: " + describe(e)
+	err := s.store(ctx, held, func(ctx context.Context, tx *sql.Tx) error {
+		return s.cfg.Accounts.Change(ctx, tx, held.environment, held.connectionUUID, func() (*Outcome, error) {
+			now := s.cfg.Clock.Now()
+			sets, err := s.cfg.Vault.Sets(ctx, tx, held.environment, []string{held.connectionUUID})
+			if err != nil {
+				return nil, err
+			}
+			set, found := sets[held.connectionUUID]
+			if !found || set.Revision != a.Sealed.Revision {
+				s.metrics.count(outcomeReplaced)
+				return nil, releaseOnly(ctx, tx, held)
+			}
+			if err := s.cfg.Vault.RecordFailure(ctx, tx, held.environment, held.connectionUUID, set.Revision,
+				describe(e)); err != nil {
+				return nil, err
+			}
+			next := *held
+			next.attempted, next.due = &now, nil
+			if e.Status == 0 && e.Kind == oauth.Temporary {
+				next.interrupted = set.Revision // the request may have been served
+			}
+			outcome := &Outcome{State: Dead, Reason: reason}
+			if e.Kind != oauth.GrantDead {
+				at := retryTime(&set, now, set.RefreshFailures+1, e.RetryAfter, s.cfg.Random())
+				next.due, outcome = &at, nil
+				if isStale(a.mode(), &set, now) {
+					outcome = &Outcome{State: Failing, Reason: reason}
+				}
+			}
+			if held, err := release(ctx, tx, &next); err != nil || !held {
+				return nil, errors.Join(err, lost(held))
+			}
+			s.metrics.count(kind)
+			return outcome, nil
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return notReady(message, e)
+}
+
+// describe says what is wrong, in words without a secret.
+func describe(e *oauth.TokenError) string {
+	if e.Status != 0 {
+		return e.Error()
+	}
+	return e.Description
+}
+
+// outcomeOf returns the outcome of a kind of error for the metric, and the reason for the connection.
+func outcomeOf(k oauth.Kind) (outcome, reason string) {
+	switch k {
+	case oauth.GrantDead:
+		return outcomeDead, ReasonGrantRefused
+	case oauth.ClientRefused:
+		return outcomeClientRefused, ReasonClientRefused
+	case oauth.Misconfigured:
+		return outcomeMisconfigured, ReasonMisconfigured
+	default:
+		return outcomeFailed, ReasonEndpointFailing
+	}
+}
+
+// finish releases a lease without an exchange, stores what that means, and returns the error.
+func (s *Service) finish(ctx context.Context, held *row, due *time.Time, outcome *Outcome, kind string,
+	cause error) error {
+	err := s.store(ctx, held, func(ctx context.Context, tx *sql.Tx) error {
+		return s.cfg.Accounts.Change(ctx, tx, held.environment, held.connectionUUID, func() (*Outcome, error) {
+			next := *held
+			next.due = due
+			if held, err := release(ctx, tx, &next); err != nil || !held {
+				return nil, errors.Join(err, lost(held))
+			}
+			return outcome, nil
+		})
+	})
+	if kind != "" && err == nil {
+		s.metrics.count(kind)
+	}
+	return errors.Join(err, cause)
+}
+
+// storeInterval is how long a commit that failed waits for the next attempt.
+const storeInterval = time.Second
+
+// store commits an outcome, again and again until the lease ends.
+func (s *Service) store(ctx context.Context, held *row, fn func(context.Context, *sql.Tx) error) error {
+	ctx = context.WithoutCancel(ctx)
+	defer s.cfg.Accounts.Forget(held.connectionUUID)
+	for {
+		err := s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error { return fn(ctx, tx) })
+		if err == nil {
+			return nil
+		}
+		if errors.Is(err, errLost) || !s.cfg.Clock.Now().Add(storeInterval).Before(held.leaseUntil) {
+			s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "cannot store the outcome of a token refresh",
+				slog.String("connection_uuid", held.connectionUUID), slog.String("error", err.Error()))
+			return fmt.Errorf("store the outcome of a renewal: %w", err)
+		}
+		<-s.cfg.Clock.NewTimer(storeInterval).C()
+	}
+}
+
+// releaseOnly ends a lease and leaves the rest of the row as others have written it.
+func releaseOnly(ctx context.Context, tx *sql.Tx, held *row) error {
+	current, found, err := find(ctx, tx, held.environment, held.connectionUUID)
+	if err != nil || !found || current.lease != held.lease {
+		return err
+	}
+	_, err = release(ctx, tx, &current)
+	return err
+}

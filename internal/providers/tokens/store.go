@@ -1,0 +1,135 @@
+package tokens
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+)
+
+// row says when the tokens of a connection are renewed, and who is doing it.
+type row struct {
+	connectionUUID string
+	environment    id.Environment
+	// endpoint names the hosts of the token endpoint, so that one that hangs has its share only.
+	endpoint string
+	// due is when a worker renews them; nil for never. attempted is when the last exchange ended; nil for never.
+	due, attempted *time.Time
+	// revision is that of the credentials.
+	revision int64
+	// lease is the name of the exchange in progress; empty for none. It ends at leaseUntil, and is about leaseRevision of
+	// the credentials.
+	lease         string
+	leaseUntil    time.Time
+	leaseRevision int64
+	// interrupted is the revision of which an exchange began whose outcome is not known; 0 for none.
+	interrupted int64
+}
+
+func columns(r *row) db.Columns {
+	return db.Columns{
+		db.Col("connection_uuid", &r.connectionUUID),
+		db.Col("environment_id", &r.environment),
+		db.Col("endpoint", &r.endpoint),
+		db.Col("due_ms", db.NullMillis(&r.due)),
+		db.Col("attempted_ms", db.NullMillis(&r.attempted)),
+		db.Col("revision", &r.revision),
+		db.Col("lease", &r.lease),
+		db.Col("lease_until_ms", db.Millis(&r.leaseUntil)),
+		db.Col("lease_revision", &r.leaseRevision),
+		db.Col("interrupted_revision", &r.interrupted),
+	}
+}
+
+const table = "FROM token_refreshes"
+
+func owned(env id.Environment, connectionUUID string) *db.Where {
+	return new(db.Where).And("connection_uuid = ?", connectionUUID).And("environment_id = ?", string(env))
+}
+
+func find(ctx context.Context, q db.Querier, env id.Environment, connectionUUID string) (row, bool, error) {
+	r, found, err := db.One(ctx, q, columns, table, owned(env, connectionUUID), "")
+	if err != nil {
+		return row{}, false, fmt.Errorf("read a renewal of tokens: %w", err)
+	}
+	return r, found, nil
+}
+
+// schedule stores when the tokens of a connection are renewed. An exchange in progress goes on.
+func schedule(ctx context.Context, tx *sql.Tx, r *row) error {
+	_, err := db.Insert(ctx, tx, "INSERT INTO token_refreshes", columns(r), `ON CONFLICT (connection_uuid) DO UPDATE SET
+		endpoint = excluded.endpoint, due_ms = excluded.due_ms, attempted_ms = NULL, revision = excluded.revision,
+		interrupted_revision = 0
+		WHERE token_refreshes.environment_id = excluded.environment_id`)
+	if err != nil {
+		return fmt.Errorf("schedule a renewal of tokens: %w", err)
+	}
+	return nil
+}
+
+// take takes the lease of those of the connections that no exchange in progress has, and returns their rows. An
+// exchange that has not released an earlier lease counts as interrupted. With onlyDue, rows that are not due any more
+// are left.
+func take(ctx context.Context, tx *sql.Tx, uuids []string, lease string, now, until time.Time, onlyDue bool) ([]row,
+	error) {
+	w := new(db.Where)
+	set := "UPDATE token_refreshes SET lease = " + w.Arg(lease) + ", lease_until_ms = " + w.Arg(clock.Millis(until)) + `,
+		interrupted_revision = CASE WHEN lease <> '' THEN lease_revision ELSE interrupted_revision END,
+		lease_revision = revision`
+	db.AnyOf(w, "connection_uuid", uuids).And("lease_until_ms <= ?", clock.Millis(now))
+	if onlyDue {
+		w.And("due_ms <= ?", clock.Millis(now))
+	}
+	var none row
+	rows, err := db.Query(ctx, tx, columns, set+w.Text()+" RETURNING "+columns(&none).Names(), w.Args()...)
+	if err != nil {
+		return nil, fmt.Errorf("take leases of renewals: %w", err)
+	}
+	return rows, nil
+}
+
+// release ends a lease and stores what comes next. It reports false if another one has been taken since.
+func release(ctx context.Context, tx *sql.Tx, r *row) (bool, error) {
+	held := r.lease
+	next := *r
+	next.lease, next.leaseUntil = "", time.UnixMilli(0)
+	changed, err := db.Update(ctx, tx, "UPDATE token_refreshes", columns(&next).Only("endpoint", "due_ms", "attempted_ms",
+		"revision", "lease", "lease_until_ms", "interrupted_revision"),
+		owned(r.environment, r.connectionUUID).And("lease = ?", held))
+	if err != nil {
+		return false, fmt.Errorf("release the lease of a renewal: %w", err)
+	}
+	return changed, nil
+}
+
+// listDue returns up to limit connections that are due and that no one renews: of each environment and endpoint the
+// first ones, in turns, so that many of one keep no other waiting.
+func listDue(ctx context.Context, q db.Querier, now time.Time, perEndpoint, limit int) ([]row, error) {
+	var none row
+	names := columns(&none).Names()
+	rows, err := db.Query(ctx, q, columns, `SELECT `+names+` FROM (SELECT `+names+`,
+			ROW_NUMBER() OVER (PARTITION BY environment_id, endpoint ORDER BY due_ms) AS turn
+			FROM token_refreshes WHERE due_ms <= $1 AND lease_until_ms <= $1) AS waiting
+		WHERE turn <= $2 ORDER BY turn, due_ms LIMIT $3`, clock.Millis(now), perEndpoint, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list renewals that are due: %w", err)
+	}
+	return rows, nil
+}
+
+// oldestDue returns the age of the renewal that has been due longest; 0 if none is.
+func oldestDue(ctx context.Context, q db.Querier, now time.Time) (time.Duration, error) {
+	var due sql.NullInt64
+	err := q.QueryRowContext(ctx, "SELECT min(due_ms) FROM token_refreshes WHERE due_ms IS NOT NULL").Scan(&due)
+	if err != nil {
+		return 0, fmt.Errorf("look for the oldest renewal: %w", err)
+	}
+	if !due.Valid {
+		return 0, nil
+	}
+	return max(now.Sub(clock.FromMillis(due.Int64)), 0), nil
+}

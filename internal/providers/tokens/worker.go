@@ -1,0 +1,206 @@
+package tokens
+
+import (
+	"context"
+	"database/sql"
+	"log/slog"
+	"sync"
+	"time"
+
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/jobs"
+)
+
+// Limits of the exchanges that a node has in progress at the same time. Most of them wait for a provider, and cost a
+// goroutine and a connection.
+const (
+	maxExchanges = 1024
+	// perEnvironment and perEndpoint keep the other places for others while providers hang.
+	perEnvironment = 128
+	perEndpoint    = 64
+)
+
+// pollInterval is how often the worker looks for renewals that are due.
+const pollInterval = time.Second
+
+// worker counts the exchanges in progress.
+type worker struct {
+	mu       sync.Mutex
+	total    int
+	byEnv    map[id.Environment]int
+	byTarget map[string]int
+	wake     jobs.Wake
+	// draining: nothing new is claimed; closing: the service ends with the last exchange.
+	draining, closing bool
+	// exchanges are those in progress, of requests too; idle is closed when the last of them has ended.
+	exchanges int
+	idle      chan struct{}
+	cancel    context.CancelFunc
+	looping   sync.WaitGroup
+}
+
+func newWorker() worker {
+	return worker{byEnv: map[id.Environment]int{}, byTarget: map[string]int{}, wake: jobs.NewWake(),
+		idle: make(chan struct{})}
+}
+
+// target is what has a share: an endpoint, for the connections of an environment.
+func target(r *row) string { return string(r.environment) + " " + r.endpoint }
+
+// enter takes a place, if there is one.
+func (w *worker) enter(r *row) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.draining || w.total >= maxExchanges || w.byEnv[r.environment] >= perEnvironment ||
+		w.byTarget[target(r)] >= perEndpoint {
+		return false
+	}
+	w.total++
+	w.byEnv[r.environment]++
+	w.byTarget[target(r)]++
+	w.exchanges++
+	return true
+}
+
+// leave gives a place back.
+func (w *worker) leave(r *row) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.total--
+	if w.byEnv[r.environment]--; w.byEnv[r.environment] == 0 {
+		delete(w.byEnv, r.environment)
+	}
+	if w.byTarget[target(r)]--; w.byTarget[target(r)] == 0 {
+		delete(w.byTarget, target(r))
+	}
+	w.ended()
+	w.wake.Signal()
+}
+
+// begin and end count an exchange that a request waits for.
+func (w *worker) begin() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.exchanges++
+}
+
+func (w *worker) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended()
+}
+
+func (w *worker) ended() {
+	if w.exchanges--; w.exchanges == 0 && w.closing {
+		w.signalIdle()
+	}
+}
+
+// signalIdle closes idle, which may be closed already: a request can begin an exchange during the stop.
+func (w *worker) signalIdle() {
+	select {
+	case <-w.idle:
+	default:
+		close(w.idle)
+	}
+}
+
+// start begins to renew what is due.
+func (s *Service) start(ctx context.Context) error {
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s.worker.cancel = cancel
+	s.worker.looping.Go(func() { jobs.Loop(inner, s.cfg.Clock, s.worker.wake, s.work) })
+	return nil
+}
+
+// drain takes nothing new.
+func (s *Service) drain(context.Context) error {
+	s.worker.mu.Lock()
+	s.worker.draining = true
+	s.worker.mu.Unlock()
+	if s.worker.cancel != nil {
+		s.worker.cancel()
+	}
+	s.worker.looping.Wait()
+	return nil
+}
+
+// stop waits for the exchanges in progress until ctx ends. Those that are left then are cut off with the process, and
+// found as interrupted.
+func (s *Service) stop(ctx context.Context) error {
+	if err := s.drain(ctx); err != nil {
+		return err
+	}
+	s.worker.mu.Lock()
+	if s.worker.closing = true; s.worker.exchanges == 0 {
+		s.worker.signalIdle()
+	}
+	s.worker.mu.Unlock()
+	select {
+	case <-s.worker.idle:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// work starts what is due, as far as there are places, and returns when to look again.
+func (s *Service) work(ctx context.Context) time.Duration {
+	begun, err := s.claim(ctx)
+	if err != nil && ctx.Err() == nil {
+		s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "cannot claim token refreshes", slog.String("error", err.Error()))
+	}
+	if begun == claimBatch {
+		return 0
+	}
+	return pollInterval
+}
+
+// claimBatch is how many renewals are claimed together. Their transaction is short.
+const claimBatch = 100
+
+// claim claims renewals that are due and runs them, each on a goroutine of its own. It returns how many.
+func (s *Service) claim(ctx context.Context) (int, error) {
+	now := s.cfg.Clock.Now()
+	due, err := listDue(ctx, s.cfg.DB.Read(), now, perEndpoint, 2*maxExchanges)
+	if err != nil {
+		return 0, err
+	}
+	var places []*row
+	for i := range due {
+		if len(places) < claimBatch && s.worker.enter(&due[i]) {
+			places = append(places, &due[i])
+		}
+	}
+	if len(places) == 0 {
+		return 0, nil
+	}
+	uuids := make([]string, len(places))
+	for i, r := range places {
+		uuids[i] = r.connectionUUID
+	}
+	var taken []row
+	err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
+		var err error
+		taken, err = take(ctx, tx, uuids, id.NewRandom(""), now, now.Add(s.cfg.Lease), true)
+		return err
+	})
+	held := map[string]*row{}
+	for i := range taken {
+		held[taken[i].connectionUUID] = &taken[i]
+	}
+	for _, place := range places {
+		r := held[place.connectionUUID]
+		if err != nil || r == nil {
+			s.worker.leave(place)
+			continue
+		}
+		s.metrics.inFlight.Inc()
+		go func() {
+			defer s.worker.leave(place)
+			defer s.metrics.inFlight.Dec()
+			// Failures are stored and counted; what cannot be stored is logged.
+			_ = s.run(context.WithoutCancel(ctx), r)
+		}()
+	}
+	return len(taken), err
+}
