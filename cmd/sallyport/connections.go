@@ -26,6 +26,8 @@ type connectionsCommand struct {
 	Enable     connectionsEnable     `cmd:"" help:"Accept webhooks of a disabled connection again."`
 	Disable    connectionsDisable    `cmd:"" help:"Respond to a connection's webhooks with 503 until it is enabled."`
 	RotatePath connectionsRotatePath `cmd:"" help:"Replace the path token of a connection's webhook URL; the old URL stops working immediately."`
+	Refresh    connectionsRefresh    `cmd:"" help:"Get another access token for a connection from its provider."`
+	Revoke     connectionsRevoke     `cmd:"" help:"Ask the provider to revoke a connection's credentials, and remove them; webhooks are still accepted."`
 	Delete     connectionsDelete     `cmd:"" help:"Delete a connection and its secrets; its events stay."`
 	Secrets    secretsCommand        `cmd:"" help:"List, add, replace and delete the secrets that verify a connection's webhooks."`
 	Enrolment  enrolmentCommand      `cmd:"" help:"Let a provider hand over its secret in a handshake, as Asana and Notion do."`

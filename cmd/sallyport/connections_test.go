@@ -136,6 +136,9 @@ func TestConnectionsAreChanged(t *testing.T) {
 		require.Regexp(t, `(?m)^Status +disabled$`, r.do("connections", "disable", "generic-hmac", "acme"))
 		require.Regexp(t, `(?m)^Status +active$`, r.do("connections", "enable", "generic-hmac", "acme"))
 		r.refuse(exitFailed, "not_found", "connections", "enable", "generic-hmac", "other")
+		r.refuse(exitFailed, "connection_not_ready", "connections", "refresh", "generic-hmac", "acme")
+		r.refuse(exitUsage, "--yes", "connections", "revoke", "generic-hmac", "acme")
+		r.refuse(exitFailed, "connection_not_ready", "connections", "revoke", "generic-hmac", "acme", "--yes")
 	})
 }
 

@@ -1,0 +1,63 @@
+package connections_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/patch"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/await"
+	"sallyport/internal/providers/connections"
+)
+
+// The worker renews tokens before they expire. A token endpoint that hangs for more connections than it has places
+// delays neither those of another endpoint nor those of another environment, and the worker stops while it hangs.
+func TestWorkerIsFair(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w, _ := newTokenWorld(t, s)
+		p := newRotor(t)
+		release := make(chan struct{})
+		reached := make(chan struct{}, 200)
+		hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			reached <- struct{}{}
+			<-release
+		}))
+		await.Close(t, hanging)
+		at := w.clock.Now().Add(time.Hour)
+		mode := "oauth2"
+		store := func(name, url string) {
+			in := tokenConnection(mode, p, connections.Credentials{ExpiresAt: &at,
+				Values: map[string]secretbox.Secret{"access_token": "access-0", "refresh_token": "refresh-0"}})
+			in.ConnectionID, in.Untested = &name, true
+			in.ConnectionConfig = patch.To(map[string]*string{"base_url": &url})
+			w.create(t, w.a, in)
+		}
+		const waiting = 70
+		for i := range waiting {
+			store(fmt.Sprintf("hangs-%02d", i), hanging.URL)
+		}
+		store("works", p.URL)
+		service := connections.TokensModule(w.svc).Services[0]
+		w.clock.Advance(59 * time.Minute)
+		require.NoError(t, service.Start(t.Context()))
+		await.Condition(t, "the renewal at the other endpoint", func() bool {
+			if w.clock.Timers() > 0 && p.exchanges() == 0 {
+				w.clock.Advance(time.Second)
+			}
+			return w.read(t, "works").Credentials.RefreshedAt != nil
+		})
+		await.Condition(t, "the places of the endpoint that hangs", func() bool { return len(reached) == 64 })
+		require.NoError(t, service.Drain(t.Context()))
+		close(release)
+		require.NoError(t, service.Stop(t.Context()))
+		require.Equal(t, connections.Active, w.read(t, "hangs-00").Status, "an outage condemns no one")
+		require.Zero(t, count(t, w, "SELECT count(*) FROM token_refreshes WHERE lease <> ''"))
+	})
+}
