@@ -154,6 +154,8 @@ func (p *parts) build() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+	checks := connections.NewChecks(connections.ChecksConfig{Service: conns, Interval: p.cfg.ConnectionCheckInterval,
+		Logger: p.log, Node: p.node})
 	others := fleet.New(fleet.Config{DB: p.db, Clock: p.clock, Logger: p.log, Node: p.node, Role: p.cfg.Role})
 	deliveryStore := deliveries.NewStore(deliveries.StoreConfig{DB: p.db, Events: eventStore, Logger: p.log,
 		Emitters: []deliveries.Emitter{own}, Hints: others.Hints()})
@@ -221,7 +223,7 @@ func (p *parts) build() (*process, error) {
 		p.providers.Module(conns, conns.ProvidersChanged, directory.TypesChanged),
 		vault.Module(),
 		configshttp.Module(configService, p.cfg.PublicURL),
-		connectionshttp.Module(conns, p.cfg.PublicURL),
+		checks.Extend(connectionshttp.Module(conns, p.cfg.PublicURL)),
 		connections.TokensModule(conns),
 		subscriptionshttp.Module(subs),
 		teamhttp.Module(ids.Team),

@@ -20,8 +20,9 @@ func TestPartsOfTheWork(t *testing.T) {
 			"number-audit-events", "probe-store", "read-wanted-indexes", "register-node"},
 		role.Serving: {"event-commits", "event-stream", "log-filters-not-evaluated", "rate-limits", "store-key-use",
 			"store-rejections", "store-secret-matches"},
-		role.Working: {"delivery-fanouts", "delivery-workers", "expire-idempotency-keys", "expire-key-usage",
-			"expire-mails", "expire-rate-limits", "expire-rejections", "expire-replays", "forget-replaced-secrets",
+		role.Working: {"connection-checks", "delivery-fanouts", "delivery-workers",
+			"enrol-connection-checks", "expire-idempotency-keys", "expire-key-usage", "expire-mails",
+			"expire-rate-limits", "expire-rejections", "expire-replays", "forget-replaced-secrets",
 			"measure-replays", "measure-token-refreshes", "remove-expired-events", "replay-worker",
 			"send-password-resets", "token-refresh", "trim-event-log"},
 	}

@@ -70,6 +70,8 @@ type Config struct {
 	DeliveryConcurrencyPerHost         int `name:"delivery-concurrency-per-host" type:"setting" default:"50" placeholder:"N" help:"Concurrent deliveries to one host, 1 to 10000."`
 	DeliveryConcurrencyPerSubscription int `name:"delivery-concurrency-per-subscription" type:"setting" default:"10" placeholder:"N" help:"Concurrent deliveries of one subscription, 1 to 10000."`
 
+	ConnectionCheckInterval time.Duration `name:"connection-check-interval" type:"setting" default:"1h" help:"Time between two tests of the credentials of each connection, from 1m to 168h. Those that fail are tested less often. 0: only on request."`
+
 	StreamMaxReaders               int `name:"stream-max-readers" type:"setting" default:"2000" placeholder:"N" help:"Open event streams on this node, 1 to 10000; further ones get a 503."`
 	StreamMaxReadersPerEnvironment int `name:"stream-max-readers-per-environment" type:"setting" default:"1000" placeholder:"N" help:"Open streams of one environment on this node, 1 to 10000; further ones get a 429."`
 

@@ -59,6 +59,8 @@ func samples(t *testing.T, s setting) [3]string {
 		return [3]string{"a@example.com", "b@example.com", "c@example.com"}
 	case "smtp-tls":
 		return [3]string{"implicit", "starttls", "implicit"}
+	case "connection-check-interval":
+		return [3]string{"11m0s", "12m0s", "13m0s"}
 	case "webhook-memory-budget-bytes":
 		return [3]string{"1048577", "1048578", "1048579"}
 	}

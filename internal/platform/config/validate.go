@@ -163,6 +163,8 @@ func (k *checker) webhooks() {
 		"must be at least 1048576")
 	k.require(c.WebhookDedupeWindow == 0 || (c.WebhookDedupeWindow >= time.Second &&
 		c.WebhookDedupeWindow <= maxDedupeWindow), "webhook-dedupe-window", "must be 0 or between 1s and 720h")
+	k.require(c.ConnectionCheckInterval == 0 || (c.ConnectionCheckInterval >= time.Minute &&
+		c.ConnectionCheckInterval <= 7*24*time.Hour), "connection-check-interval", "must be 0 or between 1m and 168h")
 	payload, event := c.WebhookPayloadRetentionDays, c.WebhookEventRetentionDays
 	k.require(payload >= 1 && payload <= maxPayloadRetentionDays, "webhook-payload-retention-days",
 		"must be between 1 and 365")

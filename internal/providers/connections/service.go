@@ -75,6 +75,7 @@ type Service struct {
 	secrets      secretStore
 	enrolments   enrolmentStore
 	auth         authenticator
+	tester       *Tester
 
 	loader       loader
 	dedupeWindow time.Duration
@@ -108,6 +109,7 @@ func New(cfg Config) (*Service, error) {
 	}
 	s.auth.tokens = tokens.New(tokens.Config{DB: cfg.DB, Clock: cfg.Clock, Vault: cfg.Vault, Protocol: cfg.Protocol,
 		Accounts: accounts{s}, Logger: cfg.Logger})
+	s.tester = &Tester{svc: s}
 	return s, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"maps"
+	"time"
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
@@ -35,9 +36,9 @@ type Tester struct {
 	flights singleflight.Group
 }
 
-// NewTester returns what tests the credentials of the service's connections. A process has one, so that tests of a
-// connection at the same time are one.
-func NewTester(s *Service) *Tester { return &Tester{svc: s} }
+// NewTester returns the tester of the service, which is always the same, so that tests of a connection at the same time
+// are one.
+func NewTester(s *Service) *Tester { return s.tester }
 
 // Test tests the credentials of a connection of the actor's environment at the provider. It returns
 // connection_not_ready for a connection that is disabled or has no credentials, and for one whose credentials were
@@ -62,7 +63,7 @@ func (t *Tester) Test(ctx context.Context, actor access.Principal, providerConfi
 		}
 		c, own = again, true
 		// Others wait for the outcome, so it does not end with this request.
-		return t.run(context.WithoutCancel(ctx), &c)
+		return t.run(context.WithoutCancel(ctx), &c, nil)
 	})
 	if err != nil {
 		return Tested{}, err //nolint:wrapcheck // it is that of runTest
@@ -86,7 +87,9 @@ func (c *Connection) testable() error {
 // errStale says that a connection was changed while it was tested.
 var errStale = errors.New("the connection was changed while it was tested")
 
-func (t *Tester) run(ctx context.Context, c *Connection) (Connection, error) {
+// run tests a connection and stores the outcome, which temper may have changed; nil for nothing.
+func (t *Tester) run(ctx context.Context, c *Connection,
+	temper func(*Connection, *probes.Report, time.Time)) (Connection, error) {
 	s := t.svc
 	account, values, err := s.auth.open(ctx, c)
 	if errors.Is(err, tokens.ErrHosts) {
@@ -107,6 +110,12 @@ func (t *Tester) run(ctx context.Context, c *Connection) (Connection, error) {
 			}
 			report = s.auth.prober.Run(ctx, engine, values)
 		}
+	}
+	if temper != nil {
+		temper(c, &report, s.clock.Now())
+	}
+	if err := ctx.Err(); err != nil {
+		return Connection{}, err // the end of this process says nothing about the provider
 	}
 	if c, err = t.follow(ctx, c, account); err != nil {
 		return Connection{}, err
