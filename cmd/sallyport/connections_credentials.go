@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -79,6 +80,12 @@ type authRow struct {
 		Code      string    `json:"code"`
 		CheckedAt time.Time `json:"checked_at"`
 	} `json:"health"`
+	RateLimit *struct {
+		State     string     `json:"state"`
+		Limit     *int64     `json:"limit"`
+		Remaining *int64     `json:"remaining"`
+		ResetAt   *time.Time `json:"reset_at"`
+	} `json:"rate_limit"`
 }
 
 // fields returns the lines that show the row.
@@ -101,6 +108,16 @@ func (r *authRow) fields() [][2]string {
 	}
 	if h := r.Health; h != nil {
 		out = append(out, [2]string{"Health", h.Status + " (" + h.Code + "), tested " + clock.Wire(h.CheckedAt)})
+	}
+	if l := r.RateLimit; l != nil {
+		text := l.State
+		if l.Remaining != nil && l.Limit != nil {
+			text += fmt.Sprintf(", %d of %d left", *l.Remaining, *l.Limit)
+		}
+		if l.ResetAt != nil {
+			text += ", until " + clock.Wire(*l.ResetAt)
+		}
+		out = append(out, [2]string{"Provider's limit", text})
 	}
 	return out
 }

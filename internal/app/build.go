@@ -42,6 +42,7 @@ import (
 	"sallyport/internal/providers/connections/connectionshttp"
 	"sallyport/internal/providers/credentials"
 	"sallyport/internal/providers/eventtypes"
+	"sallyport/internal/providers/limiter"
 	"sallyport/internal/providers/probes"
 	"sallyport/internal/providers/registry"
 	"sallyport/internal/providers/tokens"
@@ -140,12 +141,18 @@ func (p *parts) build() (*process, error) {
 		Subscriptions: func(ctx context.Context, tx db.Querier, env id.Environment) (ownevents.Subscriptions, error) {
 			return directory.Own(ctx, tx, env)
 		}})
+	budgets, err := ratelimit.New(ratelimit.Options{DB: p.db, Clock: p.limitClock(), Logger: p.log, Node: p.node})
+	if err != nil {
+		return nil, err
+	}
+	providerLimits := limiter.New(limiter.Config{DB: p.db, Clock: p.clock, Budgets: budgets})
 	vault := credentials.NewVault(credentials.Config{DB: p.db, Clock: p.clock, Box: p.box, Pepper: p.installation.Pepper})
 	onChange = []connections.ChangeHook{own.ConnectionChanged}
 	conns, err := connections.New(connections.Config{DB: p.db, Clock: p.clock, Box: p.box, Providers: p.providers,
 		Environments: ids.Team, Configs: configService, Logger: p.log, Vault: vault,
 		Prober:       probes.New(probes.Config{Client: p.client, Clock: p.clock}),
 		Protocol:     tokens.NewProtocol(p.client, p.clock),
+		Limits:       providerLimits,
 		AllowHTTP:    p.cfg.Dev || p.cfg.EgressAllowHTTP,
 		Keyring:      verification.NewKeyring(verification.NewKeyFetcher(p.client)),
 		DedupeWindow: p.cfg.WebhookDedupeWindow,
@@ -174,10 +181,6 @@ func (p *parts) build() (*process, error) {
 			MaxReaders: p.cfg.StreamMaxReaders, MaxPerEnvironment: p.cfg.StreamMaxReadersPerEnvironment}})
 	retentionWorker := retention.New(retention.Config{DB: p.db, Deliveries: deliveryStore, Lifetimes: lifetimes,
 		Clock: p.clock, Logger: p.log})
-	limiter, err := ratelimit.New(ratelimit.Options{DB: p.db, Clock: p.limitClock(), Logger: p.log, Node: p.node})
-	if err != nil {
-		return nil, err
-	}
 	spool := filepath.Join(p.cfg.Data, "spool")
 	var folders []storing.Folder
 	if p.cfg.Role.Does(role.Serving) { // others take no bodies
@@ -191,7 +194,7 @@ func (p *parts) build() (*process, error) {
 	probes.Folders = folders
 	store := storing.New(probes)
 	ingestService := ingest.New(ingest.Config{DB: p.db, Connections: conns, Subscriptions: subs,
-		Deliveries: deliveryService, Rejections: rejectionLog, Limiter: limiter, Clock: p.clock, Logger: p.log,
+		Deliveries: deliveryService, Rejections: rejectionLog, Limiter: budgets, Clock: p.clock, Logger: p.log,
 		Evaluations: evaluations, Batches: batches, Options: ingest.Options{
 			MaxBodyBytes: p.cfg.WebhookMaxBodyBytes, MemoryBudget: p.cfg.WebhookMemoryBudgetBytes,
 			DedupeWindow: p.cfg.WebhookDedupeWindow, SpoolDir: spool, SpoolFailed: store.SpoolFailed,
@@ -205,9 +208,9 @@ func (p *parts) build() (*process, error) {
 		{Name: "platform/obs", Jobs: []jobs.Periodic{{Name: "log-outages", Run: jobs.Every(time.Second, p.outages.Flush),
 			Failure: "cannot log the lines of an outage"}}},
 		{Name: "platform/jobs", Metrics: batches.Metrics()},
-		{Name: "platform/ratelimit", Jobs: limiter.Jobs(), Metrics: limiter.Metrics(),
+		{Name: "platform/ratelimit", Jobs: budgets.Jobs(), Metrics: budgets.Metrics(),
 			Tables:   []module.Table{{Name: "rate_limit_buckets"}, {Name: "rate_limit_nodes"}},
-			Services: []module.Service{limiterService(limiter)}},
+			Services: []module.Service{limiterService(budgets)}},
 		{Name: "platform/idempotency", Jobs: idempotencyStore.Jobs(), Sealed: idempotency.SealedColumns(),
 			Tables: []module.Table{{Name: "idempotency_keys", Outlives: "they expire within a day"}}},
 		eventshttp.Module(eventStore, deliveryService, stream),
@@ -222,6 +225,7 @@ func (p *parts) build() (*process, error) {
 		audithttp.Module(auditStore, ids.Team, ids.Principals),
 		p.providers.Module(conns, conns.ProvidersChanged, directory.TypesChanged),
 		vault.Module(),
+		providerLimits.Module(),
 		configshttp.Module(configService, p.cfg.PublicURL),
 		checks.Extend(connectionshttp.Module(conns, p.cfg.PublicURL)),
 		connections.TokensModule(conns),
@@ -244,7 +248,7 @@ func (p *parts) build() (*process, error) {
 	return &process{
 		modules: modules, identity: ids, storing: store, fleet: others,
 		api: httpapi.Config{Logger: p.log, Clock: p.clock, Auth: ids.Principals, Keys: ids.Keys,
-			TrustedProxies: p.cfg.TrustedProxies, Limits: p.limits(limiter), Idempotency: idempotencyStore,
+			TrustedProxies: p.cfg.TrustedProxies, Limits: p.limits(budgets), Idempotency: idempotencyStore,
 			LoopbackHostsOnly: p.cfg.Dev, OwnHost: p.cfg.PublicHost(), Observe: requests.Observe},
 	}, nil
 }
@@ -257,11 +261,9 @@ func (p *parts) eventTypes() eventtypes.Source {
 	return p.providers
 }
 
-// limiterService shares the limits with other nodes that serve requests.
+// limiterService shares the limits with other nodes: those of requests, and those of providers.
 func limiterService(l *ratelimit.Limiter) module.Service {
-	s := module.Background("rate-limits", l.Run)
-	s.Part = role.Serving
-	return s
+	return module.Background("rate-limits", l.Run)
 }
 
 // limitClock is the clock of the limits. They are shared on PostgreSQL; on SQLite they are those of this process, and

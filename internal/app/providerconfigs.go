@@ -36,7 +36,7 @@ func NewProviderConfigs(c ProviderConfigs) *configs.Service {
 	return configs.New(configs.Options{DB: c.DB, Clock: c.Clock, Box: c.Box, Providers: c.Providers,
 		Environments: c.Environments, Targets: c.Client, Hosts: halves,
 		Clients: halves, OnClientChange: []configs.ClientHook{watch.Changed},
-		Connections: connections.CountOfConfig})
+		Connections: connections.CountOfConfig, RateLimits: true})
 }
 
 // outboundHalves knows how the APIs of providers are called.

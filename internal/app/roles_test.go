@@ -17,8 +17,9 @@ func TestPartsOfTheWork(t *testing.T) {
 	t.Parallel()
 	want := map[role.Part][]string{
 		role.EveryNode: {"event-partitions", "log-outages", "make-partitions", "measure-deliveries", "measure-fanouts",
-			"number-audit-events", "probe-store", "read-wanted-indexes", "register-node"},
-		role.Serving: {"event-commits", "event-stream", "log-filters-not-evaluated", "rate-limits", "store-key-use",
+			"number-audit-events", "probe-store", "rate-limits", "read-wanted-indexes", "register-node",
+			"share-provider-limits"},
+		role.Serving: {"event-commits", "event-stream", "log-filters-not-evaluated", "store-key-use",
 			"store-rejections", "store-secret-matches"},
 		role.Working: {"connection-checks", "delivery-fanouts", "delivery-workers",
 			"enrol-connection-checks", "expire-idempotency-keys", "expire-key-usage", "expire-mails",

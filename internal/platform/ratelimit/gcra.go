@@ -6,6 +6,8 @@ import "time"
 // everything.
 type Limit struct {
 	PerSecond, Burst int64
+	// Every is the time between two requests in the long run, in place of PerSecond; 0 if that applies.
+	Every time.Duration
 }
 
 // The maxima of a limit.
@@ -15,15 +17,23 @@ const (
 )
 
 // Off reports whether the limit allows everything.
-func (l Limit) Off() bool { return l.PerSecond <= 0 }
+func (l Limit) Off() bool { return l.PerSecond <= 0 && l.Every <= 0 }
 
 // share returns the part of the limit that one of so many nodes applies alone.
 func (l Limit) share(nodes int64) Limit {
+	if l.Every > 0 {
+		return Limit{Every: l.Every * time.Duration(nodes), Burst: max(1, l.Burst/nodes)}
+	}
 	return Limit{PerSecond: max(1, l.PerSecond/nodes), Burst: max(1, l.Burst/nodes)}
 }
 
 // step is the time in nanoseconds after which one more request may pass: the emission interval T.
-func (l Limit) step() int64 { return int64(time.Second) / l.PerSecond }
+func (l Limit) step() int64 {
+	if l.Every > 0 {
+		return int64(l.Every)
+	}
+	return int64(time.Second) / l.PerSecond
+}
 
 // span is the time in nanoseconds after which an exhausted limit is full.
 func (l Limit) span() int64 { return max(1, l.Burst) * l.step() }

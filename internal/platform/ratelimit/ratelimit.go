@@ -32,10 +32,12 @@ const (
 	Address Kind = "address"
 	// Connection counts the webhooks of one connection.
 	Connection Kind = "connection"
+	// Provider counts requests to a provider.
+	Provider Kind = "provider"
 )
 
 // kinds returns every kind.
-func kinds() []Kind { return []Kind{APIKey, User, Address, Connection} }
+func kinds() []Kind { return []Kind{APIKey, User, Address, Connection, Provider} }
 
 // Bucket is one sender whose requests are counted.
 type Bucket struct {

@@ -36,7 +36,12 @@ type slice struct {
 }
 
 // maxSlice returns the largest slice that a node holds.
-func (l Limit) maxSlice() int64 { return min(l.Burst/burstPart, l.PerSecond/ratePart) }
+func (l Limit) maxSlice() int64 {
+	if l.Every > 0 {
+		return l.Burst / burstPart
+	}
+	return min(l.Burst/burstPart, l.PerSecond/ratePart)
+}
 
 // setLimit adopts a changed limit and forgets the slice of the old one.
 func (s *slice) setLimit(l Limit) {

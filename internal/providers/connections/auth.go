@@ -17,6 +17,7 @@ import (
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/configs"
 	"sallyport/internal/providers/credentials"
+	"sallyport/internal/providers/limiter"
 	"sallyport/internal/providers/outbound"
 	"sallyport/internal/providers/probes"
 	"sallyport/internal/providers/registry"
@@ -50,6 +51,7 @@ type authenticator struct {
 	vault     *credentials.Vault
 	prober    *probes.Prober
 	configs   *configs.Service
+	limits    *limiter.Limiter
 	allowHTTP bool
 	clock     clock.Clock
 	protocol  *tokens.Protocol

@@ -54,6 +54,7 @@ type provider struct {
 	mu     sync.Mutex
 	token  string
 	status int // instead of what follows from the token, unless 0
+	header http.Header
 	calls  []http.Header
 }
 
@@ -69,6 +70,9 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.calls = append(p.calls, r.Header.Clone())
+	for name, values := range p.header {
+		w.Header()[name] = values
+	}
 	given := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if given == r.Header.Get("Authorization") {
 		given = r.Header.Get("X-Key")

@@ -163,6 +163,9 @@ func (k *Checks) check(ctx context.Context, j *jobs.Job) (jobs.Outcome, error) {
 	switch {
 	case ctx.Err() != nil:
 		return jobs.Outcome{}, ctx.Err()
+	case apperr.Is(err, apperr.CodeRateLimited):
+		k.metrics.count(outcomePostponed)
+		return k.again(now, 5*time.Minute), nil
 	case errors.Is(err, errStale):
 		return k.again(now, time.Minute), nil
 	case apperr.Is(err, apperr.CodeConnectionNotReady), apperr.Is(err, apperr.CodeNotFound):

@@ -10,6 +10,7 @@ import (
 	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/providers/credentials"
+	"sallyport/internal/providers/limiter"
 	"sallyport/internal/providers/outbound"
 	"sallyport/internal/providers/verification"
 )
@@ -129,7 +130,9 @@ type Connection struct {
 	Credentials *credentials.Set
 	// Health is the outcome of the last test; nil before the first.
 	Health *Health
-	Tags   map[string]string
+	// RateLimit is what the provider has said about its limit; nil if nothing is known.
+	RateLimit *limiter.State
+	Tags      map[string]string
 	// Metadata is the caller's own JSON object. Its numbers are json.Number, so that they are returned as they were sent.
 	Metadata map[string]any
 	Webhook  WebhookConfig

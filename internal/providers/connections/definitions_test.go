@@ -56,6 +56,7 @@ func (w *world) newFolder(t *testing.T, text string) *folder {
 		Folder: &registry.Folder{FS: os.DirFS(f.dir), Path: f.dir}, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	f.svc, err = connections.New(connections.Config{
+		Limits: w.newLimits(t),
 		Vault: credentials.NewVault(credentials.Config{DB: w.store.DB, Clock: w.clock, Box: w.box,
 			Pepper: installation.Pepper("a pepper of the tests")}),
 		Prober: probes.New(probes.Config{Clock: w.clock,

@@ -130,7 +130,14 @@ func (a *authenticator) describe(ctx context.Context, q querier, env id.Environm
 	if err != nil {
 		return err
 	}
+	limits, err := a.limits.Of(ctx, q, env, uuids)
+	if err != nil {
+		return err
+	}
 	for _, c := range list {
+		if seen, found := limits[c.UUID]; found {
+			c.RateLimit = &seen
+		}
 		if set, found := sets[c.UUID]; found {
 			c.Credentials = &set
 		}

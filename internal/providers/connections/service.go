@@ -21,6 +21,7 @@ import (
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/configs"
 	"sallyport/internal/providers/credentials"
+	"sallyport/internal/providers/limiter"
 	"sallyport/internal/providers/probes"
 	"sallyport/internal/providers/tokens"
 	"sallyport/internal/providers/verification"
@@ -51,6 +52,8 @@ type Config struct {
 	Prober       *probes.Prober
 	// Protocol gets tokens. Without it no credentials can be stored that are exchanged for tokens.
 	Protocol *tokens.Protocol
+	// Limits keeps tests within the limits of providers.
+	Limits *limiter.Limiter
 	// AllowHTTP accepts addresses of providers that begin with http://, as far as the egress policy allows them.
 	AllowHTTP bool
 	OnDelete  []DeleteHook
@@ -101,7 +104,8 @@ func New(cfg Config) (*Service, error) {
 		db: cfg.DB, clock: cfg.Clock, providers: cfg.Providers, environments: cfg.Environments, secrets: secrets,
 		configs:    cfg.Configs,
 		enrolments: enrolmentStore{cfg.Box}, auth: authenticator{providers: cfg.Providers, vault: cfg.Vault,
-			prober: cfg.Prober, configs: cfg.Configs, allowHTTP: cfg.AllowHTTP, clock: cfg.Clock, protocol: cfg.Protocol},
+			prober: cfg.Prober, configs: cfg.Configs, limits: cfg.Limits, allowHTTP: cfg.AllowHTTP, clock: cfg.Clock,
+			protocol: cfg.Protocol},
 		inbound: cache.Cache[string, variants]{Max: maxCached}, seen: -1,
 		loader: loader{read: cfg.DB.Reserved(), paths: cfg.DB.Read(), providers: cfg.Providers, secrets: secrets,
 			keyring: cfg.Keyring, log: cfg.Logger, refusing: refusing},

@@ -21,11 +21,13 @@ import (
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/patch"
+	"sallyport/internal/platform/ratelimit"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/providers/configs"
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/providers/credentials"
+	"sallyport/internal/providers/limiter"
 	"sallyport/internal/providers/probes"
 	"sallyport/internal/providers/registry"
 	"sallyport/internal/providers/tokens"
@@ -42,6 +44,8 @@ type world struct {
 	reg   *registry.Registry
 	svc   *connections.Service
 	a, b  access.Principal
+	// limits are the limiters of the services, in the order in which they were made.
+	limits []*limiter.Limiter
 	// hooks are those of services that are made from now on.
 	hooks []connections.ChangeHook
 }
@@ -92,6 +96,7 @@ func (w *world) principal(t *testing.T, name string) access.Principal {
 func (w *world) newService(t *testing.T) *connections.Service {
 	t.Helper()
 	svc, err := connections.New(connections.Config{
+		Limits: w.newLimits(t),
 		Vault: credentials.NewVault(credentials.Config{DB: w.store.DB, Clock: w.clock, Box: w.box,
 			Pepper: installation.Pepper("a pepper of the tests")}),
 		Prober: probes.New(probes.Config{Clock: w.clock,
@@ -104,6 +109,15 @@ func (w *world) newService(t *testing.T) *connections.Service {
 	})
 	require.NoError(t, err)
 	return svc
+}
+
+// newLimits returns a limiter as another process on the same database would have it.
+func (w *world) newLimits(t *testing.T) *limiter.Limiter {
+	t.Helper()
+	budgets, err := ratelimit.New(ratelimit.Options{Clock: w.clock})
+	require.NoError(t, err)
+	w.limits = append(w.limits, limiter.New(limiter.Config{DB: w.store.DB, Clock: w.clock, Budgets: budgets}))
+	return w.limits[len(w.limits)-1]
 }
 
 // newConfigs returns provider configurations as another process on the same database would have them.

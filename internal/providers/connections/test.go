@@ -11,6 +11,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/limiter"
 	"sallyport/internal/providers/outbound"
 	"sallyport/internal/providers/probes"
 	"sallyport/internal/providers/tokens"
@@ -101,14 +102,21 @@ func (t *Tester) run(ctx context.Context, c *Connection,
 		return Connection{}, err
 	}
 	engine := account.Source.Engine
-	report := s.auth.prober.Run(ctx, engine, values)
+	observe, err := s.auth.acquire(ctx, c, engine)
+	if err != nil {
+		return Connection{}, err
+	}
+	report := s.auth.prober.RunObserved(ctx, engine, values, observe)
 	if report.Code == probes.CodeCredentialsRefused {
 		// The access token may have ended before its time. Its refusal decides nothing if another one is accepted.
 		if renewed, err := s.auth.tokens.Renew(ctx, account, false); err == nil {
 			if account, values, err = s.auth.reveal(ctx, c, renewed); err != nil {
 				return Connection{}, err
 			}
-			report = s.auth.prober.Run(ctx, engine, values)
+			if observe, err = s.auth.acquire(ctx, c, engine); err != nil {
+				return Connection{}, err
+			}
+			report = s.auth.prober.RunObserved(ctx, engine, values, observe)
 		}
 	}
 	if temper != nil {
@@ -237,4 +245,26 @@ func (c *Connection) learn(engine *outbound.Engine, r *probes.Report) {
 		config[name] = secretbox.Secret(value)
 	}
 	c.Config = public(engine, config)
+}
+
+// acquire waits until the requests of a test may be sent, and returns what learns from their responses. It returns
+// rate_limited if that takes too long.
+func (a *authenticator) acquire(ctx context.Context, c *Connection, engine *outbound.Engine) (probes.Observer, error) {
+	own, known, err := a.configs.Resolve(ctx, c.Environment, c.ProviderConfigKey)
+	if err != nil {
+		return nil, err
+	}
+	var override outbound.BudgetRule
+	if known && own.RateLimit != nil {
+		override = outbound.BudgetRule{Limit: int(own.RateLimit.Requests),
+			Per: time.Duration(own.RateLimit.PerSeconds) * time.Second}
+	}
+	caller := limiter.Caller{Environment: c.Environment, Connection: c.UUID, ConfigKey: c.ProviderConfigKey}
+	rules := limiter.RulesOf(engine.Limits(), override)
+	for range engine.Probes(c.AuthMode) {
+		if err := a.limits.Acquire(ctx, caller, rules); err != nil {
+			return nil, err
+		}
+	}
+	return func(r outbound.Response, v outbound.Verdict) { a.limits.Observe(caller, engine.Limits(), r, v) }, nil
 }

@@ -104,9 +104,17 @@ const (
 // Run sends the probes of the values' mode, one after the other, and stops at the first that shows that the credentials
 // are refused.
 func (p *Prober) Run(ctx context.Context, e *outbound.Engine, v outbound.Values) Report {
+	return p.RunObserved(ctx, e, v, nil)
+}
+
+// Observer is called with each response, before credentials in it are masked, and what it means.
+type Observer func(r outbound.Response, v outbound.Verdict)
+
+// RunObserved is Run for a caller that learns from the responses; nil does not.
+func (p *Prober) RunObserved(ctx context.Context, e *outbound.Engine, v outbound.Values, observe Observer) Report {
 	r := Report{Status: Unknown, Code: CodeNoProbe}
 	for _, probe := range e.Probes(v.Mode) {
-		check, account, config := p.run(ctx, e, probe, v)
+		check, account, config := p.run(ctx, e, probe, v, observe)
 		if len(r.Checks) == 0 || worse(check.Status, r.Status) {
 			r.Status, r.Code = check.Status, check.Code
 		}
@@ -131,7 +139,7 @@ func (p *Prober) Run(ctx context.Context, e *outbound.Engine, v outbound.Values)
 func worse(a, b Status) bool { return slices.Index(statuses(), a) > slices.Index(statuses(), b) }
 
 func (p *Prober) run(ctx context.Context, e *outbound.Engine, probe *outbound.HealthProbe,
-	v outbound.Values) (check Check, account outbound.Account, config map[string]string) {
+	v outbound.Values, observe Observer) (check Check, account outbound.Account, config map[string]string) {
 	check.Probe = probe.String()
 	v.Now = p.cfg.Clock.Now()
 	req, err := e.PrepareProbe(ctx, probe, v)
@@ -145,6 +153,9 @@ func (p *Prober) run(ctx context.Context, e *outbound.Engine, probe *outbound.He
 	if failure != nil {
 		check.Status, check.Code, check.Message = Degraded, Code(failure.Code), failure.Message
 		return check, account, nil
+	}
+	if observe != nil {
+		observe(response, e.Judge(response, p.cfg.Clock.Now()))
 	}
 	// Texts are masked before they are judged, which cuts them, and again, because JSON can spell a text in many ways.
 	m.maskResponse(&response)

@@ -61,6 +61,8 @@ type connection struct {
 	Account httpapi.OrNull[account] `json:"account"`
 	// The outcome of the last test of the credentials; `null` before the first.
 	Health httpapi.OrNull[health] `json:"health"`
+	// The connection's rate limit, as far as the provider has said; `null` if nothing is known.
+	RateLimit httpapi.OrNull[rateLimit] `json:"rate_limit"`
 	// Your labels.
 	Tags map[string]string `json:"tags"`
 	// A JSON object of your own.
@@ -163,6 +165,7 @@ func (h *handlers) view(c connections.Connection) connection {
 		Scopes:            viewScopes(c.Credentials),
 		Account:           viewAccount(c.Account),
 		Health:            viewHealth(c.Health),
+		RateLimit:         viewRateLimit(c.RateLimit),
 		Status:            c.Status,
 		StatusReason:      httpapi.NullIfEmpty(c.StatusReason),
 		Tags:              c.Tags,
