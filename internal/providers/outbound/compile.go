@@ -37,16 +37,18 @@ func Compile(d Declaration) (*Engine, error) {
 		ownQuery: map[string]bool{}}, used: map[string]bool{}, uses: map[*Mode]map[string]bool{nil: {}}}
 	c.fields = compileConfig(d.ConnectionConfig, &c.problems)
 	c.config = withConfig(c.fields)
-	c.compileHosts(d.AllowedHosts)
-	c.compileBases(d.BaseURL)
+	c.compileHosts(d.AllowedHosts, d.OwnSuffixes)
+	c.bases, c.baseTexts = c.compileBases("base_url", d.BaseURL, &Mode{}) // the modes that have them are not known yet
 	c.compileModes(d.Auth)
+	c.shareBases()
 	c.compileRequests(&d)
 	c.compileHealth(d.Health)
 	c.compileLimits(d.RateLimit)
 	c.compileErrors(d.Errors)
+	c.giveConfig()
 	c.checkMetadata()
 	c.checkUse()
-	c.giveConfig()
+	c.checkRequired()
 	if len(c.problems) == 0 {
 		c.checkSamples()
 	}
@@ -92,12 +94,45 @@ func (c *compiler) use(key string) {
 // giveConfig gives each mode the fields of connection_config that its requests use.
 func (c *compiler) giveConfig() {
 	for _, m := range c.modes {
-		for _, f := range c.fields {
-			_, redirect := m.OAuth.RedirectMetadata[f.Name]
-			_, token := m.Token.Metadata[f.Name]
-			probe := slices.ContainsFunc(c.probes, func(p *HealthProbe) bool { return p.covers(m) && p.Config[f.Name] != "" })
-			if c.uses[nil][f.Name] || c.uses[m][f.Name] || redirect || token || probe {
-				m.Config = append(m.Config, f)
+		for i := range c.fields {
+			f := &c.fields[i]
+			if c.uses[nil][f.Name] || c.uses[m][f.Name] || c.gives(m, f.Name) {
+				m.Config = append(m.Config, f.in(m))
+			}
+		}
+	}
+}
+
+// gives reports whether the redirect, the token response or a probe of a mode gives a value of connection_config.
+func (e *Engine) gives(m *Mode, key string) bool {
+	_, redirect := m.OAuth.RedirectMetadata[key]
+	_, token := m.Token.Metadata[key]
+	return redirect || token || slices.ContainsFunc(e.probes, func(p *HealthProbe) bool {
+		return p.covers(m) && p.Config[key] != ""
+	})
+}
+
+// checkRequired checks for which modes a user has to give a value, and that values which no one gives are among them.
+func (c *compiler) checkRequired() {
+	uses := func(m *Mode, key string) bool {
+		return slices.ContainsFunc(m.Config, func(f Field) bool { return f.Name == key })
+	}
+	for i := range c.fields {
+		f := &c.fields[i]
+		path := "connection_config." + f.Name
+		if len(f.RequiredFor) > 0 && !f.Optional && f.Default == "" && f.Source == SourceUser {
+			c.problems.add(path+".required_for", "says nothing: every mode that uses the field needs it")
+		}
+		for j, key := range f.RequiredFor {
+			if m, ok := c.Mode(key); !ok || key == "" || !uses(m, f.Name) {
+				c.problems.add(at(path+".required_for", j), "is not a mode of auth that uses the field")
+			}
+		}
+		for _, m := range c.modes {
+			if f.Source != SourceUser && !f.Optional && f.Default == "" && !f.requiredFor(m) && uses(m, f.Name) &&
+				!c.gives(m, f.Name) {
+				c.problems.add(path+".source", "gives no value in the mode %s, which uses the field; add it to required_for",
+					m.Name)
 			}
 		}
 	}
@@ -113,18 +148,23 @@ func (c *compiler) url(field, text string, names scope, withQuery bool) *urlTemp
 		c.problems.add(field, "%s", wrong)
 		return nil
 	}
+	c.markURL(u)
+	return u
+}
+
+// markURL notes the fields that a URL uses.
+func (c *compiler) markURL(u *urlTemplate) {
 	c.mark(u.path)
 	c.mark(u.query)
 	if u.whole != "" {
 		c.use(u.whole)
 		c.inHost[u.whole] = true
-		return u
+		return
 	}
 	c.mark(u.host)
 	for _, n := range u.host.names() {
 		c.inHost[n.key] = true
 	}
-	return u
 }
 
 // public returns the fields of connection_config without secrets.
@@ -134,7 +174,15 @@ func (c *compiler) public() scope {
 	return out
 }
 
-func (c *compiler) compileHosts(list []string) {
+func (c *compiler) compileHosts(list, suffixes []string) {
+	own := ownSuffixes{}
+	for i, text := range suffixes {
+		if wrong := checkOwnSuffix(text); wrong != "" {
+			c.problems.add(at("own_suffixes", i), "%s", wrong)
+			continue
+		}
+		own[text] = false
+	}
 	switch {
 	case len(list) == 0:
 		c.problems.add("allowed_hosts", "must list the hosts that may get credentials")
@@ -142,21 +190,32 @@ func (c *compiler) compileHosts(list []string) {
 		c.problems.add("allowed_hosts", "has more than %d entries", maxHosts)
 	}
 	for i, text := range list {
-		h, wrong := parseHost(text, c.public())
+		h, wrong := parseHost(text, c.public(), own)
 		if wrong != "" {
 			c.problems.add(at("allowed_hosts", i), "%s", wrong)
 			continue
 		}
 		c.hosts, c.hostTexts = append(c.hosts, h), append(c.hostTexts, text)
 	}
+	for i, text := range suffixes {
+		if used, ok := own[text]; ok && !used {
+			c.problems.add(at("own_suffixes", i), "is over no open label of allowed_hosts")
+		}
+	}
+	if len(suffixes) > maxHosts {
+		c.problems.add("own_suffixes", "has more than %d entries", maxHosts)
+	}
 }
 
-func (c *compiler) compileBases(list Texts) {
-	if len(list) == 0 || len(list) > maxBaseURLs {
-		c.problems.add("base_url", "needs 1 to %d URLs", maxBaseURLs)
+// compileBases reads base URLs of a mode.
+func (c *compiler) compileBases(path string, list Texts, m *Mode) (bases []*urlTemplate, texts []string) {
+	defer func(before *Mode) { c.mode = before }(c.mode)
+	c.mode = m
+	if len(list) > maxBaseURLs {
+		c.problems.add(path, "has more than %d URLs", maxBaseURLs)
 	}
 	for i, text := range list {
-		field := "base_url"
+		field := path
 		if len(list) > 1 {
 			field = at(field, i)
 		}
@@ -164,8 +223,30 @@ func (c *compiler) compileBases(list Texts) {
 			c.problems.add(field, errURLTemplate)
 		}
 		if u := c.url(field, text, c.public(), false); u != nil {
-			c.bases, c.baseTexts = append(c.bases, u), append(c.baseTexts, text)
+			bases, texts = append(bases, u), append(texts, text)
 		}
+	}
+	return bases, texts
+}
+
+// shareBases notes which modes use the definition's base URLs.
+func (c *compiler) shareBases() {
+	shared := false
+	for i, m := range c.modes {
+		if c.declared[i].BaseURL != nil {
+			continue
+		}
+		shared, c.mode = true, m
+		for _, u := range c.bases {
+			c.markURL(u)
+		}
+	}
+	c.mode = nil
+	switch {
+	case (shared || len(c.modes) == 0) && len(c.baseTexts) == 0:
+		c.problems.add("base_url", "needs 1 to %d URLs", maxBaseURLs)
+	case !shared && len(c.modes) > 0 && len(c.baseTexts) > 0:
+		c.problems.add("base_url", "is used by no mode: all have their own")
 	}
 }
 
@@ -232,8 +313,18 @@ func (c *compiler) checkSamples() {
 		for i, m := range c.modes {
 			r := c.renderer(&Values{Target: Target{Config: config, AllowHTTP: true}, Credentials: sampleCredentials(m),
 				Client: Client{ID: "sample", Secret: "sample", PrivateKey: "sample"}, Now: time.Unix(1, 0)}, m)
-			if _, err := c.base(r); err != nil {
+			if _, err := c.base(r); err != nil && len(m.bases) > 0 {
+				report(c.paths[i]+".base_url", err)
+			} else if err != nil {
 				report("base_url", err)
+			}
+			for _, p := range c.probes {
+				if p.url == nil || !p.covers(m) {
+					continue
+				}
+				if _, err := c.endpoint(r, p.field, p.url); err != nil {
+					report(p.field+".url", err)
+				}
 			}
 			for field, u := range m.endpoints() {
 				r.blame = field

@@ -58,6 +58,12 @@ func (c *compiler) compileMode(a *Auth, path string) *Mode {
 		c.problems.add(path+".setup", "must have at most 8 KiB")
 	}
 	c.checkMeaning(a, path)
+	if a.BaseURL != nil {
+		m.bases, m.BaseURLs = c.compileBases(path+".base_url", a.BaseURL, m)
+		if len(a.BaseURL) == 0 {
+			c.problems.add(path+".base_url", "needs 1 to %d URLs", maxBaseURLs)
+		}
+	}
 	m.Client = m.Kind == OAuth2 || m.Kind == OAuth1 || m.Kind == GitHubApp
 	m.ClientKey = m.Kind == GitHubApp || m.Client && a.ClientAuth == string(ClientAuthPrivateKeyJWT)
 	c.compileEndpoints(m, a, path)
@@ -333,6 +339,17 @@ func (c *compiler) responseTest(field string, d *Condition) oauth.Test {
 	}
 }
 
+// compileAWS reads the scope of signatures; nil without one.
+func (c *compiler) compileAWS(path string, s *AWS, names scope) *awsTemplate {
+	if s == nil {
+		return nil
+	}
+	if s.Region == "" || s.Service == "" {
+		c.problems.add(path, "needs region and service")
+	}
+	return &awsTemplate{region: c.text(path+".region", s.Region, names), service: c.text(path+".service", s.Service, names)}
+}
+
 func (c *compiler) compileSigning(m *Mode, a *Auth, path string) {
 	names := c.visible(m)
 	if j := a.JWT; j != nil {
@@ -354,13 +371,7 @@ func (c *compiler) compileSigning(m *Mode, a *Auth, path string) {
 			}
 		}
 	}
-	if s := a.AWS; s != nil {
-		if s.Region == "" || s.Service == "" {
-			c.problems.add(path+".aws", "needs region and service")
-		}
-		m.aws = &awsTemplate{region: c.text(path+".aws.region", s.Region, names),
-			service: c.text(path+".aws.service", s.Service, names)}
-	}
+	m.aws = c.compileAWS(path+".aws", a.AWS, names)
 	s := a.Signature
 	if s == nil {
 		return

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"sallyport/internal/providers/verification"
 )
 
 // compileRequests checks what requests have, for each mode: a definition's own headers may name only what every mode
@@ -91,111 +89,6 @@ func (c *compiler) addUsual(m *Mode, path string) {
 		field: path + ".request.headers.Authorization"})
 }
 
-// HealthProbe is a compiled Probe. It is shared: read it only.
-type HealthProbe struct {
-	Method string
-	// Body is JSON; nil for none.
-	Body []byte
-	// Config has, by the field of connection_config, the JSON pointer to its value.
-	Config map[string]string
-
-	path           *template
-	ok             statusSet
-	modes          []string
-	accountID      *verification.Pointer
-	accountLabel   *verification.Pointer
-	configPointers map[string]*verification.Pointer
-}
-
-func (c *compiler) compileHealth(h *Health) {
-	if h == nil {
-		return
-	}
-	if len(h.Probes) == 0 || len(h.Probes) > maxModes {
-		c.problems.add("health.probes", "needs 1 to %d probes", maxModes)
-	}
-	for i := range h.Probes {
-		c.compileProbe(&h.Probes[i], at("health.probes", i))
-	}
-}
-
-func (c *compiler) compileProbe(d *Probe, path string) {
-	p := &HealthProbe{Method: d.Method, modes: slices.Clone(d.Modes), ok: compileStatuses(path+".ok", d.OK, &c.problems),
-		Config: d.Config, configPointers: map[string]*verification.Pointer{}}
-	if p.Method == "" {
-		p.Method = http.MethodGet
-	}
-	if len(p.ok) == 0 {
-		p.ok = statusSet{-2: true}
-	}
-	if !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodPost}, p.Method) {
-		c.problems.add(path+".method", "must be GET, HEAD or POST")
-	}
-	if d.Body != "" {
-		if p.Method != http.MethodPost || len(d.Body) > maxText {
-			c.problems.add(path+".body", "is for a POST, and has at most %d bytes", maxText)
-		}
-		p.Body = []byte(d.Body)
-	}
-	for j, mode := range d.Modes {
-		if _, ok := c.Mode(mode); !ok || mode == "" {
-			c.problems.add(at(path+".modes", j), "is not a mode of auth")
-		}
-	}
-	names := c.public()
-	for key := range c.shared(p) {
-		names[name{spaceCred, key}] = known{}
-	}
-	if !strings.HasPrefix(d.Path, "/") {
-		c.problems.add(path+".path", "must begin with /")
-	}
-	c.mode = &Mode{} // that of a probe is known below
-	p.path = c.text(path+".path", d.Path, names)
-	for _, m := range c.modes {
-		if p.covers(m) && p.path != nil {
-			c.mode = m
-			c.mark(p.path)
-		}
-	}
-	c.mode = nil
-	if d.Account != nil {
-		if d.Account.ID == "" {
-			c.problems.add(path+".account.id", "is needed")
-		}
-		p.accountID = compilePointer(path+".account.id", d.Account.ID, &c.problems)
-		p.accountLabel = compilePointer(path+".account.label", d.Account.Label, &c.problems)
-	}
-	for key, text := range d.Config {
-		p.configPointers[key] = compilePointer(path+".config."+key, text, &c.problems)
-	}
-	c.probes = append(c.probes, p)
-}
-
-// shared returns the credentials without secrets that all modes of a probe have.
-func (c *compiler) shared(p *HealthProbe) map[string]bool {
-	var out map[string]bool
-	for _, m := range c.modes {
-		if !p.covers(m) {
-			continue
-		}
-		visible := credNames(m, false)
-		if out == nil {
-			out = visible
-		}
-		for key := range out {
-			if _, ok := visible[key]; !ok {
-				delete(out, key)
-			}
-		}
-	}
-	return out
-}
-
-// covers reports whether the probe is for a mode.
-func (p *HealthProbe) covers(m *Mode) bool {
-	return len(p.modes) == 0 || slices.Contains(p.modes, m.Name)
-}
-
 func (c *compiler) compileLimits(d *RateLimit) {
 	c.judge.retry = statusSet{429: true, 502: true, 503: true, 504: true}
 	c.judge.waits = []waitRule{{header: "Retry-After", kind: WaitSecondsOrDate}}
@@ -255,9 +148,9 @@ func (c *compiler) checkWait(path, header string, kind WaitKind) {
 	if !headerName.MatchString(header) {
 		c.problems.add(path, "must name a header")
 	}
-	if !slices.Contains([]WaitKind{WaitSecondsOrDate, WaitSeconds, WaitMillis, WaitEpochSeconds, WaitEpochMillis,
-		WaitRFC3339}, kind) {
-		c.problems.add(path, "must have a kind of seconds_or_date, seconds, milliseconds, epoch_s, epoch_ms or rfc3339")
+	if !slices.Contains([]WaitKind{WaitSecondsOrDate, WaitSeconds, WaitMillis, WaitDuration, WaitEpochSeconds,
+		WaitEpochMillis, WaitRFC3339}, kind) {
+		c.problems.add(path, "must have a kind of seconds_or_date, seconds, milliseconds, duration, epoch_s, epoch_ms or rfc3339")
 	}
 }
 

@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"bytes"
 	"net/http"
 	"regexp"
 	"slices"
@@ -25,6 +26,8 @@ type Test struct {
 	in       []string
 	contains string
 	absent   bool
+	// bodyContains is a text in lower case; empty for none.
+	bodyContains []byte
 }
 
 // statusSet is a set of statuses, by number and by class.
@@ -72,7 +75,8 @@ func compileCondition(field string, c *Condition, ps *problems) *Test {
 		return nil
 	}
 	t := &Test{header: http.CanonicalHeaderKey(c.Header), contains: strings.ToLower(c.Contains), absent: c.Absent,
-		in: slices.Clone(c.In), status: compileStatuses(field+".status", c.Status, ps)}
+		in: slices.Clone(c.In), status: compileStatuses(field+".status", c.Status, ps),
+		bodyContains: bytes.ToLower([]byte(c.BodyContains))}
 	if c.Equals != "" {
 		t.in = append(t.in, c.Equals)
 	}
@@ -86,8 +90,13 @@ func compileCondition(field string, c *Condition, ps *problems) *Test {
 	switch {
 	case c.Header != "" && c.Body != "":
 		ps.add(field, "can have one of header and body")
+	case c.BodyContains != "" && (place || forms > 0):
+		ps.add(field+".body_contains", "stands alone, or with status")
+	case len(c.BodyContains) > maxText:
+		ps.add(field+".body_contains", "has more than %d bytes", maxText)
+	case c.BodyContains != "":
 	case !place && len(c.Status) == 0:
-		ps.add(field, "needs a status, a header or a pointer into the body")
+		ps.add(field, "needs a status, a header, a pointer into the body or body_contains")
 	case !place && forms > 0:
 		ps.add(field, "compares a value, but names no header or body")
 	case forms > 1:
@@ -125,6 +134,8 @@ func (t *Test) Holds(r *Response) bool {
 	var value string
 	var found bool
 	switch {
+	case len(t.bodyContains) > 0:
+		return bytes.Contains(bytes.ToLower(r.Body[:min(len(r.Body), maxSearched)]), t.bodyContains)
 	case t.header != "":
 		value = r.Header.Get(t.header)
 		found = value != ""

@@ -24,7 +24,7 @@ func compileConfig(d ConfigFields, ps *problems) []Field {
 			continue
 		}
 		f := Field{Name: key, Title: c.Title, Description: c.Description, Type: c.Type, Secret: c.Secret,
-			Optional: c.Optional, Pattern: c.Pattern, Example: c.Example, Enum: c.Enum, Default: c.Default,
+			Optional: c.Optional, RequiredFor: slices.Clone(c.RequiredFor), Pattern: c.Pattern, Example: c.Example, Enum: c.Enum, Default: c.Default,
 			Suffix: c.Suffix, Source: c.Source}
 		if f.Type == "" {
 			f.Type = TypeString
@@ -97,8 +97,9 @@ func (e *Engine) field(key string) *Field {
 }
 
 // ResolveConfig checks a connection's values and adds the defaults. An empty value is none. Only values that requests
-// of the mode use have to be there; those that a redirect, a token response or a probe gives may be missing, and
-// requests that need them are refused until they are there. An unknown mode is a problem.
+// of the mode use have to be there; those that a redirect, a token response or a probe gives may be missing, unless the
+// field is required for the mode, and requests that need them are refused until they are there. An unknown mode is a
+// problem.
 func (e *Engine) ResolveConfig(mode string, given map[string]string) (Config, []Problem) {
 	var ps problems
 	out := Config{}
@@ -108,7 +109,8 @@ func (e *Engine) ResolveConfig(mode string, given map[string]string) (Config, []
 		return nil, ps
 	}
 	for i := range e.fields {
-		f := &e.fields[i]
+		own := e.fields[i].in(m)
+		f := &own
 		value := given[f.Name]
 		if f.Suffix != "" {
 			value = strings.TrimSuffix(value, f.Suffix)

@@ -19,6 +19,9 @@ type Declaration struct {
 	// AllowedHosts lists the hosts that may get credentials: names, in which * is one label, templates of them, or
 	// ${config.name} of a field of type url, which stands for the host and port of that URL.
 	AllowedHosts []string `yaml:"allowed_hosts"`
+	// OwnSuffixes lists public suffixes that are the provider's own: each label below one belongs to a customer, and the
+	// provider serves all of them, such as myshopify.com. An open label of AllowedHosts may be directly over them.
+	OwnSuffixes []string `yaml:"own_suffixes"`
 	// Auth lists the ways in which a connection authenticates. The first is the default.
 	Auth []Auth `yaml:"auth"`
 	// Request is what all requests have.
@@ -33,7 +36,7 @@ type Declaration struct {
 
 // Empty reports whether a definition has no outbound half.
 func (d *Declaration) Empty() bool {
-	return len(d.ConnectionConfig.names) == 0 && d.BaseURL == nil && d.AllowedHosts == nil && d.Auth == nil &&
+	return len(d.ConnectionConfig.names) == 0 && d.BaseURL == nil && d.AllowedHosts == nil && d.OwnSuffixes == nil && d.Auth == nil &&
 		reflect.DeepEqual(d.Request, Request{}) && d.Health == nil && d.RateLimit == nil && d.Errors == nil
 }
 
@@ -57,6 +60,9 @@ type ConfigField struct {
 	Secret bool `yaml:"secret"`
 	// Optional fields may stay without a value.
 	Optional bool `yaml:"optional"`
+	// RequiredFor names the modes of auth in which a user has to give a value although the field is optional, has a default
+	// or has another source.
+	RequiredFor []string `yaml:"required_for"`
 	// Suffix is what stands behind the value in the provider's addresses, such as ".acme.com". It is shown behind the
 	// field, and taken off a value that was pasted with it.
 	Suffix string `yaml:"suffix"`
@@ -170,6 +176,13 @@ type Probe struct {
 	Method string `yaml:"method"`
 	// Path is a template, relative to the base URL; it may have a query.
 	Path string `yaml:"path"`
+	// URL is a template of an absolute URL instead, for a provider that names the account at another host. A base URL of a
+	// provider config does not change it.
+	URL string `yaml:"url"`
+	// Headers are added to those of all requests, and win over the defaults among them.
+	Headers map[string]string `yaml:"headers"`
+	// AWS replaces the region and the service of signatures, for a URL at another service.
+	AWS *AWS `yaml:"aws"`
 	// Body is the body of a POST, as JSON; empty for none.
 	Body string `yaml:"body"`
 	// OK lists the statuses of success, such as 200 or 2xx; 2xx if empty. The rules of errors apply too.
@@ -182,12 +195,43 @@ type Probe struct {
 	Config map[string]string `yaml:"config"`
 }
 
-// ProbeAccount locates the provider's account, as JSON pointers (RFC 6901).
+// ProbeAccount locates the provider's account.
 type ProbeAccount struct {
 	// ID is what stays the same when the account is renamed.
-	ID string `yaml:"id"`
+	ID Place `yaml:"id"`
 	// Label is what people call the account.
-	Label string `yaml:"label"`
+	Label Place `yaml:"label"`
+}
+
+// Place is where a value is: in the file a JSON pointer (RFC 6901) into the body, or a mapping with one of its fields.
+type Place struct {
+	// Body is a JSON pointer into the body of the response.
+	Body string `yaml:"body"`
+	// Header is a header of the response.
+	Header string `yaml:"header"`
+	// Config is a field of connection_config that is no secret.
+	Config string `yaml:"config"`
+}
+
+// placeFields is Place as a mapping.
+type placeFields Place
+
+// UnmarshalYAML reads a pointer or a mapping.
+func (p *Place) UnmarshalYAML(unmarshal func(any) error) error {
+	var pointer string
+	if unmarshal(&pointer) == nil {
+		*p = Place{Body: pointer}
+		return nil
+	}
+	if err := unmarshal((*placeFields)(p)); err != nil {
+		return fmt.Errorf("read a JSON pointer or a place: %w", err)
+	}
+	return nil
+}
+
+// YAMLShapes returns the types that describe what a file may contain here.
+func (p Place) YAMLShapes() []reflect.Type {
+	return []reflect.Type{reflect.TypeFor[string](), reflect.TypeFor[placeFields]()}
 }
 
 // Condition is a test of a response. All its parts have to hold.
@@ -198,6 +242,9 @@ type Condition struct {
 	// fields below are about its value.
 	Header string `yaml:"header"`
 	Body   string `yaml:"body"`
+	// BodyContains is a text that the body has to contain in its first 64 KiB, for a provider that responds in plain
+	// text. Case is ignored. It stands alone, or with Status.
+	BodyContains string `yaml:"body_contains"`
 	// Equals, In, Contains and Present: at most one is given. Text is compared as it stands, numbers and booleans as they
 	// are written. Contains ignores case. Without any the value has to be there.
 	Equals   string   `yaml:"equals"`
@@ -244,6 +291,7 @@ const (
 	WaitEpochSeconds  WaitKind = "epoch_s"
 	WaitEpochMillis   WaitKind = "epoch_ms"
 	WaitRFC3339       WaitKind = "rfc3339"
+	WaitDuration      WaitKind = "duration" // from now: numbers with units from d to ms, such as 6m0s or 120ms
 )
 
 // Budget is a number of requests in a time.

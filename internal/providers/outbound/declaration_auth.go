@@ -34,6 +34,8 @@ type Auth struct {
 	Setup string `yaml:"setup"`
 	// Fields changes how credentials are described, by their name.
 	Fields map[string]CredentialField `yaml:"fields"`
+	// BaseURL replaces the definition's for connections of the mode.
+	BaseURL Texts `yaml:"base_url"`
 	// Request adds to the definition's. Without any credential in both, the mode has its usual header: see README.md.
 	Request Request `yaml:"request"`
 
@@ -189,7 +191,8 @@ type Signature struct {
 	Algorithm string `yaml:"algorithm"`
 	// Key is how the text of the secret becomes the key: utf8, hex or base64; utf8 if empty.
 	Key string `yaml:"key"`
-	// Content is a template of the signed bytes. It may have ${request.…}.
+	// Content is a template of the signed bytes. It may have ${request.…}, such as ${request.target}: the path and the
+	// query as they are sent.
 	Content string `yaml:"content"`
 	// Encoding is that of the signature: hex or base64; hex if empty.
 	Encoding string `yaml:"encoding"`

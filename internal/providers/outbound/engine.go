@@ -56,7 +56,7 @@ type Values struct {
 	Now         time.Time
 }
 
-// BaseURLs returns the templates of the base URL, in their order.
+// BaseURLs returns the templates of the definition's base URL, in their order. Modes can have others.
 func (e *Engine) BaseURLs() []string { return slices.Clone(e.baseTexts) }
 
 // AllowedHosts returns the entries of allowed_hosts.
@@ -67,7 +67,7 @@ func (e *Engine) FollowRedirects() Redirects { return e.redirects }
 
 // renderer returns a renderer for a mode.
 func (e *Engine) renderer(v *Values, m *Mode) *renderer {
-	return &renderer{engine: e, values: v, fields: m.Fields, blame: "base_url"}
+	return &renderer{engine: e, values: v, mode: m, blame: "base_url"}
 }
 
 // allowed returns the URL if credentials may go there, and an error about the field otherwise.
@@ -112,7 +112,7 @@ func (e *Engine) base(r *renderer) ([]*url.URL, error) {
 		return []*url.URL{u}, nil
 	}
 	var out []*url.URL
-	for _, base := range e.bases {
+	for _, base := range e.basesOf(r.mode) {
 		r.blame = "base_url"
 		u, err := base.render(r)
 		if u, err = e.allowed(r, "base_url", u, err); err != nil {
@@ -121,6 +121,14 @@ func (e *Engine) base(r *renderer) ([]*url.URL, error) {
 		out = append(out, u)
 	}
 	return out, nil
+}
+
+// basesOf returns the base URLs of a mode: its own, or the definition's.
+func (e *Engine) basesOf(m *Mode) []*urlTemplate {
+	if len(m.bases) > 0 {
+		return m.bases
+	}
+	return e.bases
 }
 
 // originOf names a host to which credentials may go: with http:// where requests are not encrypted, so that a change to
@@ -132,8 +140,8 @@ func originOf(u *url.URL) string {
 	return u.Scheme + "://" + hostOf(u)
 }
 
-// Hosts returns exactly the hosts to which credentials of such a connection may go, sorted: of the base URLs and of the
-// endpoints for tokens. Each is in lower case, with its port where that is not 443 (or 80 of http), and after http://
+// Hosts returns exactly the hosts to which credentials of such a connection may go, sorted: of the base URLs, of the
+// endpoints for tokens, and of probes with a URL of their own. Only settings that stand in a host have to be known. Each is in lower case, with its port where that is not 443 (or 80 of http), and after http://
 // where that is its scheme. The error is a *ConfigError.
 //
 // A connection's credentials belong to these hosts. If they change, the credentials have to be given again.
@@ -143,18 +151,43 @@ func (e *Engine) Hosts(t Target) ([]string, error) {
 		return nil, refuse("mode", "is not a mode of this provider")
 	}
 	r := e.renderer(&Values{Target: t}, m)
-	urls, err := e.base(r)
-	if err != nil {
-		return nil, err
-	}
 	hosts := map[string]bool{}
-	for _, u := range urls {
-		hosts[originOf(u)] = true
+	if t.BaseURL == "" {
+		for _, base := range e.basesOf(m) {
+			if err := e.addHost(r, "base_url", base, hosts); err != nil {
+				return nil, err
+			}
+		}
+	} else {
+		urls, err := e.base(r)
+		if err != nil {
+			return nil, err
+		}
+		hosts[originOf(urls[0])] = true
+	}
+	for _, p := range e.probes {
+		if p.url == nil || !p.covers(m) {
+			continue
+		}
+		if err := e.addHost(r, p.field, p.url, hosts); err != nil {
+			return nil, err
+		}
 	}
 	if err := e.addEndpoints(r, m, hosts); err != nil {
 		return nil, err
 	}
 	return slices.Sorted(maps.Keys(hosts)), nil
+}
+
+// addHost adds the host of a URL, which has to be an allowed one.
+func (e *Engine) addHost(r *renderer, field string, t *urlTemplate, hosts map[string]bool) error {
+	r.blame = field
+	u, err := t.onlyHost(r)
+	if u, err = e.allowed(r, field, u, err); err != nil {
+		return err
+	}
+	hosts[originOf(u)] = true
+	return nil
 }
 
 // EndpointHosts returns those of Hosts to which requests of the mode's token protocol go. The base URL, which may need
@@ -177,12 +210,9 @@ func (e *Engine) addEndpoints(r *renderer, m *Mode, hosts map[string]bool) error
 		if field == fieldAuthorize {
 			continue // no credential goes there
 		}
-		r.blame = field
-		u, err := endpoint.onlyHost(r)
-		if u, err = e.allowed(r, field, u, err); err != nil {
+		if err := e.addHost(r, field, endpoint, hosts); err != nil {
 			return err
 		}
-		hosts[originOf(u)] = true
 	}
 	return nil
 }

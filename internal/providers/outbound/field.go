@@ -20,6 +20,8 @@ type Field struct {
 	Type        FieldType
 	Secret      bool
 	Optional    bool
+	// RequiredFor names the modes in which a user has to give a value all the same.
+	RequiredFor []string
 	// Pattern is the RE2 expression of the whole value; empty for any.
 	Pattern string
 	Example string
@@ -130,6 +132,18 @@ func (f *Field) exampleText() string {
 		return ""
 	}
 	return ", such as " + f.Example
+}
+
+// requiredFor reports whether connections of a mode need a value from a user.
+func (f *Field) requiredFor(m *Mode) bool { return slices.Contains(f.RequiredFor, m.Name) }
+
+// in returns the field as connections of a mode have it.
+func (f *Field) in(m *Mode) Field {
+	out := *f
+	if f.requiredFor(m) {
+		out.Optional, out.Default, out.Source = false, "", SourceUser
+	}
+	return out
 }
 
 // sample returns a value with which templates are checked when the definition is loaded.

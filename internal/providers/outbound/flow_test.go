@@ -194,7 +194,7 @@ connection_config:
   size: {title: Size, enum: [s, m], optional: true}
   code: {title: Code, pattern: "[A-Z]{3}", example: ABC, optional: true}
   token_url: {title: Token URL, type: url, example: "https://login.acme.com"}
-  at: {title: At, source: token_response}
+  at: {title: At, source: token_response, optional: true}
 base_url: https://${config.sub}.acme.com/${config.count}/${config.flag}/${config.size}/${config.code}/${config.at}
 allowed_hosts: ["*.acme.com", "${config.token_url}"]
 auth:

@@ -76,7 +76,7 @@ func FuzzJudge(f *testing.F) {
 				t.Fatalf("%+v", l)
 			}
 		}
-		_, account, _ := e.JudgeProbe(e.Probes("bearer")[0], r, now)
+		_, account, _ := e.JudgeProbe(e.Probes("bearer")[0], nil, r, now)
 		if strings.ContainsFunc(account.ID+account.Label, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Fatalf("%+v", account)
 		}

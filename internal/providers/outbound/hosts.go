@@ -80,7 +80,7 @@ const errHostPattern = "must be a host name such as api.acme.com or *.acme.com, 
 	"or characters of other scripts, or ${config.name} of a field of type url"
 
 // parseHost reads an entry of allowed_hosts.
-func parseHost(text string, names scope) (hostPattern, string) {
+func parseHost(text string, names scope, own ownSuffixes) (hostPattern, string) {
 	t, err := parseTemplate(text)
 	if err != nil {
 		return hostPattern{}, err.Error()
@@ -103,7 +103,7 @@ func parseHost(text string, names scope) (hostPattern, string) {
 		return hostPattern{}, wrong
 	}
 	h.labels = splitLabels(t)
-	return h, h.check(names)
+	return h, h.check(names, own)
 }
 
 // checkHostParts checks what stands between and in the expressions of a host.
@@ -154,7 +154,7 @@ func splitLabels(t *template) []*template {
 
 // check makes sure that no part which a connection chooses is directly over a public suffix: anyone who registers a
 // name there could then get credentials. With the suffix, one label more has to be fixed.
-func (h *hostPattern) check(names scope) string {
+func (h *hostPattern) check(names scope, own ownSuffixes) string {
 	fixed := 0 // labels at the end that are the same for all connections
 	for i := len(h.labels) - 1; i >= 0; i-- {
 		if h.labels[i] == nil || !h.constant(i, names) {
@@ -179,10 +179,35 @@ func (h *hostPattern) check(names scope) string {
 		return ""
 	}
 	for _, tail := range h.tails(len(h.labels)-fixed, names) {
+		if own.has(tail) {
+			continue
+		}
 		if tail == "" || isPublicSuffix(tail) || isShared(tail) {
 			return "leaves a label open over " + quoteSuffix(tail) +
 				", under which anyone can register a name; fix one label more"
 		}
+	}
+	return ""
+}
+
+// ownSuffixes are the entries of own_suffixes. The value is true for one over which an open label was found.
+type ownSuffixes map[string]bool
+
+// has reports whether a name is one of the suffixes, and notes that it is used.
+func (o ownSuffixes) has(name string) bool {
+	if _, ok := o[name]; !ok {
+		return false
+	}
+	o[name] = true
+	return true
+}
+
+// checkOwnSuffix returns a clause about an entry of own_suffixes; empty if it is accepted. Only names that companies have
+// added to the Public Suffix List can be a provider's own, and no other name needs to be listed.
+func checkOwnSuffix(text string) string {
+	suffix, managed := publicsuffix.PublicSuffix(text)
+	if !validURLHost(text) || text != strings.ToLower(text) || suffix != text || managed || !strings.Contains(text, ".") {
+		return "must be a name of the private part of the Public Suffix List, such as myshopify.com"
 	}
 	return ""
 }

@@ -1,7 +1,9 @@
 package outbound
 
 import (
+	"math"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -119,6 +121,8 @@ func readWait(text string, kind WaitKind, now time.Time) (time.Duration, bool) {
 			return 0, false
 		}
 		return time.Unix(0, 0).Add(time.Duration(n * float64(unit))).Sub(now), true
+	case WaitDuration:
+		return readDuration(text)
 	case WaitRFC3339:
 		t, err := time.Parse(time.RFC3339, text)
 		return t.Sub(now), err == nil
@@ -130,6 +134,29 @@ func readWait(text string, kind WaitKind, now time.Time) (time.Duration, bool) {
 // maxEpoch is the last second since 1970 that is read as a time: in the year 2200.
 const maxEpoch = 7258118400
 
+var durationText = regexp.MustCompile(
+	`^(?:(\d{1,4})d)?(?:(\d{1,6})h)?(?:(\d{1,7})m)?(?:(\d{1,9}(?:\.\d{1,9})?)s)?(?:(\d{1,9}(?:\.\d{1,9})?)ms)?$`)
+
+// readDuration reads numbers with units in their order, such as 6m0s, 1.5s or 120ms. It limits them to maxWait.
+func readDuration(text string) (time.Duration, bool) {
+	groups := durationText.FindStringSubmatch(text)
+	if groups == nil || text == "" {
+		return 0, false
+	}
+	var total time.Duration
+	for i, unit := range []time.Duration{24 * time.Hour, time.Hour, time.Minute, time.Second, time.Millisecond} {
+		if groups[i+1] == "" {
+			continue
+		}
+		d, ok := readNumber(groups[i+1], unit)
+		if !ok {
+			return 0, false
+		}
+		total += d
+	}
+	return min(total, maxWait), true
+}
+
 func readNumber(text string, unit time.Duration) (time.Duration, bool) {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || n != n || n < 0 {
@@ -138,7 +165,7 @@ func readNumber(text string, unit time.Duration) (time.Duration, bool) {
 	if n >= float64(maxWait/unit) {
 		return maxWait, true
 	}
-	return time.Duration(n * float64(unit)), true
+	return time.Duration(math.Round(n * float64(unit))), true
 }
 
 // clean makes foreign text fit a line.

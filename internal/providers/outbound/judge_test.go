@@ -152,27 +152,27 @@ func TestProbes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "GET https://api.acme.com/me?1772600767=1", req.Method+" "+req.URL.String())
 	require.Equal(t, "Bearer T", req.Header.Get("Authorization"))
-	require.Equal(t, "GET ", probes[0].String())
+	require.Equal(t, "GET /me?${now}=1", probes[0].String())
 	req, err = e.PrepareProbe(t.Context(), probes[1], v)
 	require.NoError(t, err)
 	require.Equal(t, "POST https://api.acme.com/ping", req.Method+" "+req.URL.String())
 	require.Equal(t, "application/json", req.Header.Get("Content-Type"))
 	require.Equal(t, int64(7), req.ContentLength)
 
-	verdict, account, values := e.JudgeProbe(probes[0], response(200, `{"ok":true,"id":7,"names":["A\nB"],"cloud":"eu"}`), now)
+	verdict, account, values := e.JudgeProbe(probes[0], nil, response(200, `{"ok":true,"id":7,"names":["A\nB"],"cloud":"eu"}`), now)
 	require.True(t, verdict.OK)
 	require.Equal(t, outbound.Account{ID: "7", Label: "A B"}, account)
 	require.Equal(t, map[string]string{"cloud": "eu"}, values)
-	verdict, account, values = e.JudgeProbe(probes[0], response(200, `{"ok":true,"id":{},"cloud":"e/u#"}`), now)
+	verdict, account, values = e.JudgeProbe(probes[0], nil, response(200, `{"ok":true,"id":{},"cloud":"e/u#"}`), now)
 	require.True(t, verdict.OK)
 	require.Equal(t, outbound.Account{}, account)
 	require.Empty(t, values)
 	for body, want := range map[string]bool{`{"ok":true}`: true, `{"ok":false}`: false, `<html>`: false} {
-		verdict, _, _ = e.JudgeProbe(probes[0], response(200, body), now)
+		verdict, _, _ = e.JudgeProbe(probes[0], nil, response(200, body), now)
 		require.Equal(t, want, verdict.OK, body)
 	}
 	for status, want := range map[int]bool{403: true, 204: false, 401: false, 500: false, 429: false} {
-		verdict, _, _ = e.JudgeProbe(probes[0], response(status, `{"scope":1}`), now)
+		verdict, _, _ = e.JudgeProbe(probes[0], nil, response(status, `{"scope":1}`), now)
 		require.Equal(t, want, verdict.OK, status)
 	}
 }

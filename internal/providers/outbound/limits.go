@@ -22,7 +22,8 @@ const (
 	maxParts     = 32   // of a template
 	maxOperands  = 8    // that one argument concatenates
 	maxJudged    = 1 << 20
-	maxMessage   = 500 // bytes of a provider's message
+	maxSearched  = 64 << 10 // bytes of a body in which a text is searched
+	maxMessage   = 500      // bytes of a provider's message
 	maxRequestID = 200
 	maxAccount   = 200
 

@@ -22,6 +22,8 @@ type Mode struct {
 	// Config are the fields of connection_config that requests of the mode use, in the order of a form. Others mean
 	// nothing to its connections.
 	Config []Field
+	// BaseURLs are the templates of the mode's own base URL; empty where it has the definition's.
+	BaseURLs []string
 	// OAuth has the differences of oauth2, and what of it holds for other modes with a token endpoint.
 	OAuth OAuthRules
 	// Token says how a response with a token is read. Its paths are JSON pointers; Metadata has, by the field of
@@ -39,6 +41,7 @@ type Mode struct {
 	// ClientKey is true if the client needs a private key instead of a secret.
 	ClientKey bool
 
+	bases                                                          []*urlTemplate
 	authorizeURL, tokenURL, refreshURL, requestTokenURL, revokeURL *urlTemplate
 	issuer                                                         *template
 	authorizeParams, tokenParams, refreshParams                    []pair

@@ -3,7 +3,6 @@ package outbound
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -47,6 +46,13 @@ func (e *Engine) Prepare(ctx context.Context, out Outgoing, v Values) (*http.Req
 	if err != nil {
 		return nil, err
 	}
+	return e.complete(ctx, r, u, out)
+}
+
+// complete makes the request for a URL that was checked: with the query and the header of the caller and of the
+// definition, and signed.
+func (e *Engine) complete(ctx context.Context, r *renderer, u *url.URL, out Outgoing) (*http.Request, error) {
+	m := r.mode
 	query, err := e.mergeQuery(r, m, out.Query)
 	if err != nil {
 		return nil, err
@@ -213,7 +219,23 @@ func (e *Engine) PrepareProbe(ctx context.Context, p *HealthProbe, v Values) (*h
 		return nil, refuse("mode", "is not a mode of this provider")
 	}
 	r := e.renderer(&v, m)
-	r.blame = "health.probes"
+	r.aws, r.blame = p.aws, p.field
+	out := Outgoing{Method: p.Method, Header: http.Header{}, Body: p.Body}
+	if p.Body != nil {
+		out.Header.Set("Content-Type", "application/json")
+	}
+	if err := r.setHeaders(p.headers, out.Header); err != nil {
+		return nil, err
+	}
+	if p.url != nil {
+		u, err := e.endpoint(r, p.field, p.url)
+		if err != nil {
+			return nil, err
+		}
+		out.Query = u.Query()
+		return e.complete(ctx, r, u, out)
+	}
+	r.blame = p.field
 	before, after := cut(p.path, "?")
 	path, err := r.path(before)
 	if err != nil {
@@ -223,13 +245,9 @@ func (e *Engine) PrepareProbe(ctx context.Context, p *HealthProbe, v Values) (*h
 	if err != nil {
 		return nil, err
 	}
-	query, err := url.ParseQuery(text)
-	if err != nil {
-		return nil, refuse("health.probes", "has a query that cannot be read")
-	}
-	out := Outgoing{Method: p.Method, Path: path, Query: query, Header: http.Header{}, Body: p.Body}
-	if p.Body != nil {
-		out.Header.Set("Content-Type", "application/json")
+	out.Path = path
+	if out.Query, err = url.ParseQuery(text); err != nil {
+		return nil, refuse(p.field, "has a query that cannot be read")
 	}
 	return e.Prepare(ctx, out, v)
 }
@@ -268,32 +286,29 @@ func (e *Engine) Probes(mode string) []*HealthProbe {
 type Account struct{ ID, Label string }
 
 // JudgeProbe judges the response to a probe: OK is true if its status is one of the probe's and the body does not say
-// otherwise. It returns the account and the values of connection_config that are in the response; values that the
-// fields do not accept are left out.
-func (e *Engine) JudgeProbe(p *HealthProbe, r Response, now time.Time) (Verdict, Account, map[string]string) {
+// otherwise. It returns the account, and the values of connection_config that the connection does not have and the
+// response has; values that the fields do not accept are left out.
+func (e *Engine) JudgeProbe(p *HealthProbe, config Config, r Response, now time.Time) (Verdict, Account,
+	map[string]string) {
 	v := e.Judge(r, now)
 	v.OK = p.ok.has(r.Status) && !v.AuthFailed && !v.Limited &&
 		(e.judge.success == nil || r.Status/100 != 2 || e.judge.success.Holds(&r))
 	if !v.OK {
 		return v, Account{}, nil
 	}
-	id, _ := r.text(p.accountID)
-	label, _ := r.text(p.accountLabel)
-	var config map[string]string
+	var found map[string]string
 	for key, pointer := range p.configPointers {
-		value, found := r.text(pointer)
-		if f := e.field(key); found && f != nil && value != "" && f.check(value) == "" {
-			if config == nil {
-				config = map[string]string{}
+		value, _ := r.text(pointer)
+		if f := e.field(key); f != nil && value != "" && config[key] == "" && f.check(value) == "" {
+			if found == nil {
+				found = map[string]string{}
 			}
-			config[key] = value
+			found[key] = value
 		}
 	}
-	return v, Account{ID: clean(id, maxAccount), Label: clean(label, maxAccount)}, config
+	return v, Account{ID: clean(p.accountID.read(&r, config), maxAccount),
+		Label: clean(p.accountLabel.read(&r, config), maxAccount)}, found
 }
 
-// String names the request for logs, without its URL.
-func (p *HealthProbe) String() string {
-	text, _ := p.path.literal()
-	return fmt.Sprintf("%s %s", p.Method, text)
-}
+// String names the request as it is declared, without its host and with no value of a connection.
+func (p *HealthProbe) String() string { return p.Method + " " + p.text }

@@ -15,8 +15,9 @@ import (
 type renderer struct {
 	engine *Engine
 	values *Values
-	// fields are those of the mode's credentials.
-	fields []Field
+	mode   *Mode
+	// aws replaces the scope of the mode's signatures; nil for the mode's own.
+	aws *awsTemplate
 	// request has the values of ${request.…}.
 	request map[string]string
 	// blame is the field of problems that are about no single value.
@@ -34,13 +35,13 @@ func (r *renderer) value(n name) (string, error) {
 	switch n.space {
 	case spaceConfig:
 		value, field = r.config(n.key), "connection_config."+n.key
-		for i := range r.engine.fields {
-			optional = optional || r.engine.fields[i].Name == n.key && r.engine.fields[i].Optional
-		}
+		f := r.engine.field(n.key)
+		optional = f != nil && f.Optional && !f.requiredFor(r.mode)
 	case spaceCred:
 		value, field = r.values.Credentials[n.key].Reveal(), "credentials."+n.key
-		for i := range r.fields {
-			optional = optional || r.fields[i].Name == n.key && r.fields[i].Optional && n.key != AccessToken
+		for i := range r.mode.Fields {
+			f := &r.mode.Fields[i]
+			optional = optional || f.Name == n.key && f.Optional && n.key != AccessToken
 		}
 	case spaceClient:
 		field = "client." + n.key

@@ -22,7 +22,7 @@ func clientNames() map[string]bool {
 }
 
 func requestNames() []string {
-	return []string{"method", "host", "path", "query", "url", "body", "body_sha256"}
+	return []string{"method", "host", "path", "query", "target", "url", "body", "body_sha256"}
 }
 
 // withConfig returns the scope of the fields of connection_config.

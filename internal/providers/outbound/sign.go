@@ -43,11 +43,15 @@ func (r *renderer) credential(key string) (secretbox.Secret, error) {
 
 func signAWS(r *renderer, m *Mode, req *http.Request, body []byte) error {
 	r.blame = "aws"
-	region, err := r.text(m.aws.region)
+	scope := m.aws
+	if r.aws != nil {
+		scope = r.aws
+	}
+	region, err := r.text(scope.region)
 	if err != nil {
 		return err
 	}
-	service, err := r.text(m.aws.service)
+	service, err := r.text(scope.service)
 	if err != nil {
 		return err
 	}
@@ -86,7 +90,8 @@ func signHMAC(r *renderer, m *Mode, req *http.Request, body []byte) error {
 	s := m.signature
 	hash := sha256.Sum256(body)
 	r.request = map[string]string{"method": req.Method, "host": req.URL.Host, "path": req.URL.EscapedPath(),
-		"query": req.URL.RawQuery, "url": req.URL.String(), "body": string(body), "body_sha256": hex.EncodeToString(hash[:])}
+		"query": req.URL.RawQuery, "target": req.URL.RequestURI(), "url": req.URL.String(), "body": string(body),
+		"body_sha256": hex.EncodeToString(hash[:])}
 	r.blame = "signature"
 	content, err := r.text(s.content)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/httpapi/oas"
+	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/outbound"
 )
 
@@ -113,6 +115,7 @@ type Observer func(r outbound.Response, v outbound.Verdict)
 // RunObserved is Run for a caller that learns from the responses; nil does not.
 func (p *Prober) RunObserved(ctx context.Context, e *outbound.Engine, v outbound.Values, observe Observer) Report {
 	r := Report{Status: Unknown, Code: CodeNoProbe}
+	v.Config = maps.Clone(v.Config)
 	for _, probe := range e.Probes(v.Mode) {
 		check, account, config := p.run(ctx, e, probe, v, observe)
 		if len(r.Checks) == 0 || worse(check.Status, r.Status) {
@@ -127,7 +130,10 @@ func (p *Prober) RunObserved(ctx context.Context, e *outbound.Engine, v outbound
 			if r.Config == nil {
 				r.Config = map[string]string{}
 			}
-			r.Config[name] = value
+			if v.Config == nil {
+				v.Config = outbound.Config{}
+			}
+			r.Config[name], v.Config[name] = value, secretbox.Secret(value) // the next probe may need it
 		}
 		if check.Status == Unhealthy {
 			break
@@ -159,7 +165,7 @@ func (p *Prober) run(ctx context.Context, e *outbound.Engine, probe *outbound.He
 	}
 	// Texts are masked before they are judged, which cuts them, and again, because JSON can spell a text in many ways.
 	m.maskResponse(&response)
-	verdict, account, config := e.JudgeProbe(probe, response, p.cfg.Clock.Now())
+	verdict, account, config := e.JudgeProbe(probe, v.Config, response, p.cfg.Clock.Now())
 	check.RequestID, check.Message = m.mask(verdict.RequestID), m.mask(verdict.Message)
 	check.Status, check.Code = judge(verdict)
 	if m.shows(account.ID) || m.shows(account.Label) {

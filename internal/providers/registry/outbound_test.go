@@ -20,11 +20,12 @@ const everyOutbound = minimal + `connection_config:
   subdomain: {type: string, title: Subdomain, description: The first part., pattern: "[a-z0-9-]+", example: shop, suffix: .acme.com, source: user}
   size: {title: Size, enum: [s, m], default: s}
   key: {title: Key, secret: true, optional: true}
-  site: {title: Site, source: token_response, pattern: "[a-z]+", example: eu}
+  site: {title: Site, source: token_response, pattern: "[a-z]+", example: eu, required_for: [oauth1]}
   realm: {title: Realm, source: redirect}
   cloud: {title: Cloud, source: probe}
 base_url: ["https://${config.subdomain}.acme.com/${config.size}", "https://fallback.acme.com"]
-allowed_hosts: ["*.acme.com"]
+allowed_hosts: ["*.acme.com", "*.myshopify.com"]
+own_suffixes: [myshopify.com]
 auth:
   - mode: oauth2
     name: user
@@ -54,6 +55,7 @@ auth:
     token: {access: /a, alternate: /b, refresh: /r, expires_in: /e, unit: s, default_ttl: 24h, buffer: 15m, scope: /s, success_when: {body: /ok, equals: true}}
     refresh: {grant: refresh_token, rotating: true, max_idle: 90d, dead_when: [{body: /error, in: [invalid_grant]}]}
   - mode: oauth1
+    base_url: ["https://${config.site}.acme.com"]
     request_token_url: https://login.acme.com/1
     authorize_url: https://login.acme.com/2
     token_url: https://login.acme.com/3
@@ -66,10 +68,10 @@ auth:
   - {mode: aws_sigv4, aws: {region: eu, service: s3}}
   - {mode: hmac, signature: {algorithm: sha1, key: hex, content: "${request.body}", encoding: base64, header: X-Sig, prefix: "v1="}}
 request: {headers: {Accept: application/json}, query: {v: "1"}, user_agent: acme/1, follow_redirects: reads}
-health: {probes: [{method: POST, path: /me, body: "{}", ok: [200], modes: [user], account: {id: /id, label: /name}, config: {cloud: /cloud}}]}
+health: {probes: [{method: POST, path: /me, body: "{}", ok: [200], modes: [user], account: {id: /id, label: /name}, config: {cloud: /cloud}}, {url: "https://login.acme.com/me", headers: {A: b}, aws: {region: eu, service: sts}, modes: [aws_sigv4], account: {id: {header: x-id}, label: {config: size}}}, {path: /x, modes: [hmac], account: {id: {body: /id}}}]}
 rate_limit:
   retry_statuses: [429, "5xx"]
-  limited_when: [{status: 403, header: x-left, equals: 0}, {body: /e, contains: slow}, {status: 400, body: /e, absent: true}]
+  limited_when: [{status: 403, header: x-left, equals: 0}, {body: /e, contains: slow}, {status: 503, body_contains: slow}, {status: 400, body: /e, absent: true}]
   wait: [{header: retry-after, kind: seconds_or_date, when: {status: 429}}]
   min_wait: 1s
   max_wait: 60s
@@ -111,6 +113,11 @@ func TestLoadRefusesOutbound(t *testing.T) {
 		"mapping for a URL":      {"base_url: {a: b}\n", "acme.yaml:6: base_url: must be a list"},
 		"number in a list":       {"base_url:\n  - a: b\n", "acme.yaml:7: base_url[0]: must be text"},
 		"list of fields":         {"connection_config: [a]\n", "acme.yaml:6: connection_config: must be a mapping"},
+		"number for a place":     {good + "health:\n  probes:\n    - path: /a\n      account: {id: [a]}\n", "acme.yaml:14: health.probes[0].account.id: must be a mapping"},
+		"field of a place":       {good + "health:\n  probes:\n    - path: /a\n      account:\n        id: {heder: a}\n", "acme.yaml:15: health.probes[0].account.id.heder: is not a field of the format; here it has body, config, header"},
+		"own suffix":             {good + "own_suffixes:\n  - acme.com\n", "acme.yaml:12: own_suffixes[0]: must be a name of the private part"},
+		"base URL of a mode":     {good + "    base_url: https://b.acme.com\n  - mode: basic\n", "acme.yaml:11: auth[0].base_url: has a host that is not among the allowed_hosts"},
+		"required for":           {good + "connection_config:\n  a: {title: A, optional: true, required_for: [x]}\nrequest: {query: {a: \"${config.a}\"}}\n", "acme.yaml:12: connection_config.a.required_for[0]: is not a mode of auth"},
 		"unknown inner field":    {"connection_config:\n  a:\n    titel: A\n", "acme.yaml:8: connection_config.a.titel: is not a field of the format; here it has default"},
 		"text for a flag":        {"connection_config:\n  a: {title: A, secret: maybe}\n", "acme.yaml:7: connection_config.a.secret: must be true or false"},
 		"field twice":            {"connection_config:\n  a: {title: A}\n  a: {title: B}\n", `acme.yaml:8: mapping key "a" already defined`},
@@ -133,12 +140,12 @@ func TestOutboundTexts(t *testing.T) {
 	t.Parallel()
 	p := load(t, everyOutbound)
 	s := p.Summary()
-	require.Equal(t, []string{"*.acme.com"}, s.Outbound.AllowedHosts)
+	require.Equal(t, []string{"*.acme.com", "*.myshopify.com"}, s.Outbound.AllowedHosts)
 	require.Equal(t, "user, oauth1, session_token, jwt_bearer, aws_sigv4, hmac", s.Outbound.ModesText())
 	text := s.Text()
 	require.Contains(t, text, `
-API             https://${config.subdomain}.acme.com/${config.size}, https://fallback.acme.com
-Hosts           *.acme.com
+API             https://${config.subdomain}.acme.com/${config.size}, https://fallback.acme.com, https://${config.site}.acme.com
+Hosts           *.acme.com, *.myshopify.com
 Auth            user, oauth1, session_token, jwt_bearer, aws_sigv4, hmac
 Webhooks        none
 
@@ -157,27 +164,34 @@ Authentication
 `)
 	require.Contains(t, text, `
   subdomain
-      The first part.
+      The first part. For user, session_token, jwt_bearer, aws_sigv4, hmac.
       Values: matching [a-z0-9-]+, before .acme.com, such as shop. Default: required.
   size
-      Size.
+      Size. For user, session_token, jwt_bearer, aws_sigv4, hmac.
       Values: s, m. Default: s.
   key
       Key. For user.
       Values: string, secret. Default: none.
   site
-      Site. For user.
-      Values: matching [a-z]+, such as eu. Default: from the token response.
+      Site. For user, oauth1.
+      Values: matching [a-z]+, such as eu. Default: from the token response, required for oauth1.
+`)
+	require.Contains(t, text, `
+  oauth1: OAuth 1.0a
+      Credentials: from the provider, after the user's consent, with the OAuth client of the provider config.
+      API: https://${config.site}.acme.com.
+      Settings: site.
 `)
 	loaded, err := registry.Load(folder("acme.yaml", strings.Replace(everyOutbound, "Acts for a user.", `"a | [b] <c>"`, 1)))
 	require.NoError(t, err)
 	var out strings.Builder
 	require.NoError(t, registry.Reference(&out, loaded))
 	require.Contains(t, out.String(), "0 providers with webhooks, 0 of them of grade")
-	require.Contains(t, out.String(), "\n| [`acme`](#acme) | `https://${config.subdomain}.acme.com/${config.size}`, `https://fallback.acme.com` | "+
-		"`*.acme.com` | `user`, `oauth1`, `session_token`, `jwt_bearer`, `aws_sigv4`, `hmac` |\n")
+	require.Contains(t, out.String(), "\n| [`acme`](#acme) | `https://${config.subdomain}.acme.com/${config.size}`, `https://fallback.acme.com`, "+
+		"`https://${config.site}.acme.com` | `*.acme.com`, `*.myshopify.com` | `user`, `oauth1`, `session_token`, `jwt_bearer`, `aws_sigv4`, `hmac` |\n")
 	require.Contains(t, out.String(), "\n| `user` | A user (oauth2). a \\| \\[b\\] \\<c> | from the provider, after the user's consent, "+
 		"with the OAuth client of the provider config | [page](https://acme.example/docs/oauth#code) |\n")
+	require.Contains(t, out.String(), "\n| `oauth1` | OAuth 1.0a. At `https://${config.site}.acme.com`. | ")
 	require.Contains(t, out.String(), "\n| `key` | string, secret | none | Key. For `user`. |\n")
 }
 
@@ -194,6 +208,9 @@ func TestShippedOutbound(t *testing.T) {
 		for _, m := range p.Outbound.Modes() {
 			require.NotEmpty(t, m.DocsURL, "%s %s", slug, m.Name)
 			require.True(t, m.Kind == outbound.None || !m.Client || m.Setup != "", "%s %s: how to register a client", slug, m.Name)
+			if m.Kind == outbound.OAuth2 || m.Kind == outbound.OAuth1 {
+				require.Contains(t, m.Setup, "`{public-url}/oauth/callback/{provider_config_key}`", "%s %s", slug, m.Name)
+			}
 		}
 		for _, base := range p.Outbound.BaseURLs() {
 			require.False(t, strings.HasPrefix(base, "http://"), slug)
@@ -253,9 +270,9 @@ func TestGitHubOutbound(t *testing.T) {
 	require.Equal(t, "https://api.github.com/user", req.URL.String())
 	require.Equal(t, http.Header{"Authorization": {"Bearer ghp_x"}, "Accept": {"application/vnd.github+json"},
 		"X-Github-Api-Version": {"2022-11-28"}, "User-Agent": {"Sallyport"}}, req.Header)
-	_, account, _ := e.JudgeProbe(e.Probes("token")[0], responseOf(200, `{"login":"octocat","id":1}`), now)
+	_, account, _ := e.JudgeProbe(e.Probes("token")[0], nil, responseOf(200, `{"login":"octocat","id":1}`), now)
 	require.Equal(t, outbound.Account{ID: "1", Label: "octocat"}, account)
-	_, account, _ = e.JudgeProbe(e.Probes("github_app")[0], responseOf(200, `{"repositories":[{"owner":{"id":9,"login":"org"}}]}`), now)
+	_, account, _ = e.JudgeProbe(e.Probes("github_app")[0], nil, responseOf(200, `{"repositories":[{"owner":{"id":9,"login":"org"}}]}`), now)
 	require.Equal(t, outbound.Account{ID: "9", Label: "org"}, account)
 
 	primary := e.Judge(responseOf(403, `{"message":"API rate limit exceeded"}`, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset",
@@ -300,7 +317,7 @@ func TestSlackOutbound(t *testing.T) {
 		`{"ok":false,"error":"missing_scope","needed":"chat:write"}`), now))
 	require.Equal(t, outbound.Verdict{Limited: true, Retryable: true, Wait: 30 * time.Second, Message: "ratelimited"},
 		e.Judge(responseOf(429, `{"ok":false,"error":"ratelimited"}`), now))
-	_, account, _ := e.JudgeProbe(e.Probes("token")[0], responseOf(200, `{"ok":true,"team":"Acme","team_id":"T1"}`), now)
+	_, account, _ := e.JudgeProbe(e.Probes("token")[0], nil, responseOf(200, `{"ok":true,"team":"Acme","team_id":"T1"}`), now)
 	require.Equal(t, outbound.Account{ID: "T1", Label: "Acme"}, account)
 	m, _ := e.Mode("oauth2")
 	require.False(t, m.OAuth.PKCE)
@@ -339,10 +356,10 @@ func TestStripeOutbound(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, http.Header{"Authorization": {"Bearer sk_test_x"}, "Stripe-Account": {"acct_1"}, "User-Agent": {"Sallyport"}}, req.Header)
 	now := time.Unix(1772600767, 0)
-	verdict, account, _ := e.JudgeProbe(e.Probes("")[0], responseOf(200, `{"id":"acct_9","settings":{"dashboard":{"display_name":"Shop"}}}`), now)
+	verdict, account, _ := e.JudgeProbe(e.Probes("")[0], nil, responseOf(200, `{"id":"acct_9","settings":{"dashboard":{"display_name":"Shop"}}}`), now)
 	require.True(t, verdict.OK)
 	require.Equal(t, outbound.Account{ID: "acct_9", Label: "Shop"}, account)
-	verdict, _, _ = e.JudgeProbe(e.Probes("")[0], responseOf(403, `{"error":{"message":"no"}}`), now)
+	verdict, _, _ = e.JudgeProbe(e.Probes("")[0], nil, responseOf(403, `{"error":{"message":"no"}}`), now)
 	require.True(t, verdict.OK, "a restricted key is valid")
 	require.Equal(t, outbound.Verdict{AuthFailed: true, Message: "Invalid API Key", RequestID: "req_1"}, e.Judge(responseOf(401,
 		`{"error":{"message":"Invalid API Key"}}`, "Request-Id", "req_1"), now))
@@ -360,7 +377,8 @@ func TestHTTPOutbound(t *testing.T) {
 		"api_key_query": "base_url query_name", "basic": "base_url", "none": "base_url", "oauth2": "base_url authorize_url token_url audience",
 		"oauth2_client_credentials": "base_url token_url scope audience", "session_token": "base_url login_url",
 		"jwt_bearer": "base_url token_url scope audience issuer", "aws_sigv4": "base_url region service",
-		"hmac": "base_url signature_header key_id_header", "oauth1": "base_url authorize_url request_token_url token_url"} {
+		"hmac": "base_url signature_header key_id_header", "hmac_request": "base_url signature_header timestamp_header key_id_header",
+		"oauth1": "base_url authorize_url request_token_url token_url"} {
 		m, ok := e.Mode(mode)
 		require.True(t, ok)
 		var names []string
@@ -372,6 +390,10 @@ func TestHTTPOutbound(t *testing.T) {
 	_, problems := e.ResolveConfig("oauth2_client_credentials", map[string]string{"base_url": "https://a.example"})
 	require.Len(t, problems, 1)
 	require.Equal(t, "connection_config.token_url", problems[0].Field)
+	_, problems = e.ResolveConfig("jwt_bearer", map[string]string{"base_url": "https://a.example", "token_url": "https://a.example/t",
+		"issuer": "i"})
+	require.Len(t, problems, 1, "an assertion has an audience (RFC 7523 section 3), and a token request may have one")
+	require.Equal(t, "connection_config.audience", problems[0].Field)
 
 	c, problems := e.ResolveConfig("api_key", map[string]string{"base_url": "https://api.example.com/v1/", "header_name": "Authorization",
 		"header_prefix": "Token "})

@@ -21,7 +21,14 @@ func TestAWSRequests(t *testing.T) {
 	require.Contains(t, req.Header.Get("Authorization"), "Credential=AKIAIOSFODNN7EXAMPLE/20260304/eu-central-1/s3/aws4_request")
 	require.Equal(t, "temporary", req.Header.Get("X-Amz-Security-Token"))
 	require.NotEmpty(t, req.Header.Get("X-Amz-Content-Sha256"))
-	require.Equal(t, []string{"s3.eu-central-1.amazonaws.com"}, r.hosts(t))
+	require.Equal(t, []string{"s3.eu-central-1.amazonaws.com", "sts.eu-central-1.amazonaws.com"}, r.hosts(t))
+	req, v, account := r.probe(t, 200, `{"GetCallerIdentityResponse":{"GetCallerIdentityResult":{"Account":"123456789012",`+
+		`"Arn":"arn:aws:iam::123456789012:user/gateway","UserId":"AIDAJ"},"ResponseMetadata":{"RequestId":"r"}}}`)
+	require.Equal(t, "GET https://sts.eu-central-1.amazonaws.com/?Action=GetCallerIdentity&Version=2011-06-15", target(req))
+	require.Equal(t, "application/json", req.Header.Get("Accept"))
+	require.Contains(t, req.Header.Get("Authorization"), "/20260304/eu-central-1/sts/aws4_request")
+	require.True(t, v.OK)
+	require.Equal(t, outbound.Account{ID: "123456789012", Label: "arn:aws:iam::123456789012:user/gateway"}, account)
 
 	r = requests(t, "aws", "aws_sigv4", []string{"service", "sts"}, []string{"access_key_id", "AKIAIOSFODNN7EXAMPLE",
 		"secret_access_key", "s"})
@@ -33,6 +40,49 @@ func TestAWSRequests(t *testing.T) {
 		_, problems := r.engine.ResolveConfig("aws_sigv4", map[string]string{field: value})
 		require.Len(t, problems, 1, field)
 	}
+}
+
+// The name of an error of AWS is understood in a header, in JSON with and without a namespace, and in XML.
+func TestAWSErrors(t *testing.T) {
+	t.Parallel()
+	r := requests(t, "aws", "aws_sigv4", nil, []string{"access_key_id", "AKIAIOSFODNN7EXAMPLE", "secret_access_key", "s"})
+	for _, v := range []outbound.Verdict{
+		r.judge(403, `{"message":"The security token included in the request is invalid."}`, "x-amzn-ErrorType",
+			"UnrecognizedClientException:http://internal.amazon.com/coral/com.amazon.coral.service/"),
+		r.judge(400, `{"__type":"com.amazon.coral.service#UnrecognizedClientException","message":"M"}`),
+		r.judge(403, `<Error><Code>InvalidAccessKeyId</Code><Message>M</Message></Error>`),
+		r.judge(403, `<ErrorResponse><Error><Type>Sender</Type><Code>SignatureDoesNotMatch</Code></Error></ErrorResponse>`),
+		r.judge(403, `{"Error":{"Code":"InvalidClientTokenId","Message":"M","Type":"Sender"}}`),
+	} {
+		require.True(t, v.AuthFailed && !v.ScopeMissing && !v.Limited)
+	}
+	v := r.judge(400, `{"__type":"com.amazonaws.dynamodb.v20120810#AccessDeniedException","Message":"M"}`, "x-amzn-RequestId", "r1")
+	require.Equal(t, outbound.Verdict{ScopeMissing: true, Message: "M", RequestID: "r1"}, v)
+	v = r.judge(400, `{"__type":"ThrottlingException","message":"Rate exceeded"}`)
+	require.Equal(t, outbound.Verdict{Limited: true, Retryable: true, Wait: time.Second, Message: "Rate exceeded"}, v)
+	require.Equal(t, outbound.Verdict{}, r.judge(404, `<Error><Code>NoSuchKey</Code></Error>`))
+}
+
+// A request to Sumsub is signed as its documentation says: time, method, path with query, and body. The signatures are
+// those of Python's hmac.
+func TestSumsubRequests(t *testing.T) {
+	t.Parallel()
+	r := requests(t, "sumsub", "hmac", nil, []string{"key_id", "sbx:token", "secret", "S3cr3t"})
+	for want, out := range map[string]outbound.Outgoing{
+		"ce4600a5f74f317ed7ad356a1f4def3d2f438ef920c084ba161564bce83e0af7": {Method: "GET", Path: "/resources/status/api"},
+		"e35f3b03544dae2b8bff7aa25bf88df85908d94aa6109db6e62b64302c9d9f22": {Method: "POST", Path: "/resources/applicants",
+			Query: url.Values{"levelName": {"basic-kyc-level"}}, Body: []byte(`{"externalUserId":"u1"}`)},
+	} {
+		req := r.send(t, out)
+		require.Equal(t, want, req.Header.Get("X-App-Access-Sig"), out.Path)
+		require.Equal(t, "1772600767", req.Header.Get("X-App-Access-Ts"))
+		require.Equal(t, "sbx:token", req.Header.Get("X-App-Token"))
+	}
+	require.Equal(t, []string{"api.sumsub.com"}, r.hosts(t))
+	req, v, _ := r.probe(t, 200, `{}`)
+	require.Equal(t, "GET https://api.sumsub.com/resources/status/api", target(req))
+	require.True(t, v.OK)
+	require.Equal(t, "Invalid signature", r.judge(401, `{"description":"Invalid signature","code":401,"correlationId":"req-1"}`).Message)
 }
 
 // DigitalOcean's documented account and responses with 429 are understood; other tokens than its own are refused.
@@ -134,6 +184,9 @@ func TestOpenAIRequests(t *testing.T) {
 	require.Equal(t, "GET https://api.openai.com/v1/models", target(req))
 	require.True(t, v.OK)
 	require.Equal(t, http.Header{"Authorization": {"Bearer sk-1"}, "User-Agent": {"Sallyport"}}, req.Header)
+	_, account, _ := plain.engine.JudgeProbe(plain.engine.Probes("bearer")[0], nil, returned(200, `{"object":"list"}`,
+		"openai-organization", "acme-1"), plain.values.Now)
+	require.Equal(t, outbound.Account{ID: "acme-1"}, account)
 	of := requests(t, "openai", "bearer", []string{"organization", "org-1", "project", "proj_1"}, []string{"token", "sk-1"})
 	req = of.send(t, outbound.Outgoing{Method: "GET", Path: "/models"})
 	require.Equal(t, []string{"org-1", "proj_1"}, []string{req.Header.Get("OpenAI-Organization"), req.Header.Get("OpenAI-Project")})
@@ -143,6 +196,9 @@ func TestOpenAIRequests(t *testing.T) {
 	require.Equal(t, 1500*time.Millisecond, v.Wait)
 	require.Equal(t, "Rate limit reached", v.Message)
 	require.Equal(t, "req_1", v.RequestID)
+	v = plain.judge(429, `{}`, "x-ratelimit-remaining-requests", "0", "x-ratelimit-reset-requests", "6m0s",
+		"x-ratelimit-remaining-tokens", "10", "x-ratelimit-reset-tokens", "1s")
+	require.Equal(t, 6*time.Minute, v.Wait)
 	require.True(t, plain.judge(401, `{"error":{"message":"Incorrect API key provided"}}`).AuthFailed)
 }
 

@@ -66,7 +66,7 @@ func (r requester) probe(tb testing.TB, status int, body string) (*http.Request,
 	require.Len(tb, probes, 1)
 	req, err := r.engine.PrepareProbe(tb.Context(), probes[0], r.values)
 	require.NoError(tb, err)
-	v, account, _ := r.engine.JudgeProbe(probes[0], returned(status, body), r.values.Now)
+	v, account, _ := r.engine.JudgeProbe(probes[0], r.values.Config, returned(status, body), r.values.Now)
 	return req, v, account
 }
 

@@ -97,10 +97,10 @@ func (c *modeCase) check(t *testing.T) {
 	for name, want := range c.header {
 		require.Equal(t, want, req.Header.Get(name), name)
 	}
-	verdict, account, _ := e.JudgeProbe(p, outbound.Response{Status: 200, Body: []byte(c.response)}, requestTime)
+	verdict, account, _ := e.JudgeProbe(p, nil, outbound.Response{Status: 200, Body: []byte(c.response)}, requestTime)
 	require.True(t, verdict.OK)
 	require.Equal(t, c.account, account)
-	refused, account, _ := e.JudgeProbe(p, outbound.Response{Status: 401, Body: []byte(`{}`)}, requestTime)
+	refused, account, _ := e.JudgeProbe(p, nil, outbound.Response{Status: 401, Body: []byte(`{}`)}, requestTime)
 	require.False(t, refused.OK)
 	require.True(t, refused.AuthFailed)
 	require.Empty(t, account)
@@ -324,7 +324,7 @@ func TestMicrosoftClouds(t *testing.T) {
 	require.Equal(t, "https://login.microsoftonline.us/contoso.com/oauth2/v2.0/token", endpoints.TokenURL)
 	require.Equal(t, map[string]secretbox.Secret{"scope": "https://graph.microsoft.us/.default"}, endpoints.TokenParams)
 	p := e.Probes(c.mode)[0]
-	verdict, _, _ := e.JudgeProbe(p, outbound.Response{Status: 403,
+	verdict, _, _ := e.JudgeProbe(p, nil, outbound.Response{Status: 403,
 		Body: []byte(`{"error":{"code":"Authorization_RequestDenied"}}`)}, requestTime)
 	require.True(t, verdict.OK, "the token is valid, also without permission to read the organization")
 	for _, tenant := range []string{"a/b", "a?b", "..", "a#b", "%2e"} {

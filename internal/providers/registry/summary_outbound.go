@@ -9,7 +9,7 @@ import (
 
 // OutboundSummary describes requests to a provider. Texts are as the definition has them.
 type OutboundSummary struct {
-	// BaseURLs are templates; several are an order of fall-backs.
+	// BaseURLs are templates; several are an order of fall-backs. Modes can have others.
 	BaseURLs []string `json:"base_urls"`
 	// AllowedHosts are the hosts that may get credentials; * is one label.
 	AllowedHosts []string `json:"allowed_hosts"`
@@ -26,6 +26,8 @@ type ModeSummary struct {
 	Title       string        `json:"title"`
 	Description string        `json:"description,omitempty"`
 	DocsURL     string        `json:"docs_url,omitempty"`
+	// BaseURLs replace those of the provider; empty if the mode has none of its own.
+	BaseURLs []string `json:"base_urls,omitempty"`
 	// Setup is Markdown for operators.
 	Setup string `json:"setup,omitempty"`
 	// Credentials are its fields.
@@ -40,12 +42,14 @@ type ModeSummary struct {
 
 // FieldSummary describes a value that a connection may have.
 type FieldSummary struct {
-	Name        string               `json:"name"`
-	Title       string               `json:"title"`
-	Description string               `json:"description,omitempty"`
-	Type        outbound.FieldType   `json:"type"`
-	Secret      bool                 `json:"secret"`
-	Optional    bool                 `json:"optional"`
+	Name        string             `json:"name"`
+	Title       string             `json:"title"`
+	Description string             `json:"description,omitempty"`
+	Type        outbound.FieldType `json:"type"`
+	Secret      bool               `json:"secret"`
+	Optional    bool               `json:"optional"`
+	// RequiredFor names the modes in which a user has to give a value all the same.
+	RequiredFor []string             `json:"required_for,omitempty"`
 	Pattern     string               `json:"pattern,omitempty"`
 	Example     string               `json:"example,omitempty"`
 	Enum        []string             `json:"enum,omitempty"`
@@ -61,7 +65,7 @@ func summarizeOutbound(e *outbound.Engine) *OutboundSummary {
 		Config: summarizeFields(e.ConfigFields()), Modes: []ModeSummary{}}
 	for _, m := range e.Modes() {
 		mode := ModeSummary{Name: m.Name, Mode: m.Kind, Title: m.Title, Description: m.Description, DocsURL: m.DocsURL,
-			Setup: m.Setup, Credentials: summarizeFields(m.Fields), Config: []string{}, Client: m.Client,
+			BaseURLs: slices.Clone(m.BaseURLs), Setup: m.Setup, Credentials: summarizeFields(m.Fields), Config: []string{}, Client: m.Client,
 			Tested: len(e.Probes(m.Name)) > 0}
 		for i := range m.Config {
 			mode.Config = append(mode.Config, m.Config[i].Name)
@@ -76,7 +80,7 @@ func summarizeFields(fields []outbound.Field) []FieldSummary {
 	for i := range fields {
 		f := &fields[i]
 		out = append(out, FieldSummary{Name: f.Name, Title: f.Title, Description: f.Description, Type: f.Type,
-			Secret: f.Secret, Optional: f.Optional, Pattern: f.Pattern, Example: f.Example, Enum: slices.Clone(f.Enum),
+			Secret: f.Secret, Optional: f.Optional, RequiredFor: slices.Clone(f.RequiredFor), Pattern: f.Pattern, Example: f.Example, Enum: slices.Clone(f.Enum),
 			Default: f.Default, Suffix: f.Suffix, Source: f.Source, Minted: f.Minted})
 	}
 	return out
@@ -103,6 +107,19 @@ func (s *OutboundSummary) modesOf(field string, quote func(string) string) strin
 		return ""
 	}
 	return " For " + quoteAll(names, quote) + "."
+}
+
+// allBaseURLs lists the templates of all base URLs: those of the provider, then those of its modes.
+func (s *OutboundSummary) allBaseURLs() []string {
+	out := slices.Clone(s.BaseURLs)
+	for i := range s.Modes {
+		for _, text := range s.Modes[i].BaseURLs {
+			if !slices.Contains(out, text) {
+				out = append(out, text)
+			}
+		}
+	}
+	return out
 }
 
 // title names a mode with its kind where that is another word.
@@ -166,6 +183,14 @@ func (f *FieldSummary) valuesText(quote func(string) string) string {
 }
 
 func (f *FieldSummary) defaultText(quote func(string) string) string {
+	if len(f.RequiredFor) > 0 {
+		return f.usualText(quote) + ", required for " + quoteAll(f.RequiredFor, quote)
+	}
+	return f.usualText(quote)
+}
+
+// usualText says what a field has without a value from a user.
+func (f *FieldSummary) usualText(quote func(string) string) string {
 	switch {
 	case f.Default != "":
 		return quote(f.Default)

@@ -8,7 +8,7 @@ import (
 
 // lines writes the outbound half among the facts of Text.
 func (s *OutboundSummary) lines(line func(name, text string)) {
-	line("API", strings.Join(s.BaseURLs, ", "))
+	line("API", strings.Join(s.allBaseURLs(), ", "))
 	line("Hosts", strings.Join(s.AllowedHosts, ", "))
 	line("Auth", s.ModesText())
 }
@@ -24,6 +24,9 @@ func (s *OutboundSummary) sections(b *strings.Builder) {
 			b.WriteString("      " + m.Description + "\n")
 		}
 		fmt.Fprintf(b, "      Credentials: %s.\n", m.credentialsText(same))
+		if len(m.BaseURLs) > 0 {
+			fmt.Fprintf(b, "      API: %s.\n", strings.Join(m.BaseURLs, ", "))
+		}
 		if len(m.Config) > 0 {
 			fmt.Fprintf(b, "      Settings: %s.\n", strings.Join(m.Config, ", "))
 		}
@@ -69,7 +72,7 @@ func outboundTable(b *bytes.Buffer, rows []Summary) {
 		if s == nil {
 			continue
 		}
-		for _, text := range []string{"[`" + rows[i].Slug + "`](#" + rows[i].Slug + ")", quoteAll(s.BaseURLs, code),
+		for _, text := range []string{"[`" + rows[i].Slug + "`](#" + rows[i].Slug + ")", quoteAll(s.allBaseURLs(), code),
 			quoteAll(s.AllowedHosts, code), "`" + strings.ReplaceAll(s.ModesText(), ", ", "`, `") + "`"} {
 			b.WriteString("| " + cell(text) + " ")
 		}
@@ -86,10 +89,14 @@ func outboundSection(b *bytes.Buffer, s *OutboundSummary) {
 		if m.Description != "" {
 			about += " " + m.Description
 		}
+		about = plain(about)
+		if len(m.BaseURLs) > 0 {
+			about += " At " + quoteAll(m.BaseURLs, code) + "."
+		}
 		if m.DocsURL != "" {
 			docs = link("page", m.DocsURL)
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", m.Name, cell(plain(about)), cell(m.credentialsText(code)), docs)
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", m.Name, cell(about), cell(m.credentialsText(code)), docs)
 	}
 	for i := range s.Modes {
 		if m := &s.Modes[i]; m.Setup != "" {
