@@ -141,8 +141,9 @@ func originOf(u *url.URL) string {
 }
 
 // Hosts returns exactly the hosts to which credentials of such a connection may go, sorted: of the base URLs, of the
-// endpoints for tokens, and of probes with a URL of their own. Only settings that stand in a host have to be known. Each is in lower case, with its port where that is not 443 (or 80 of http), and after http://
-// where that is its scheme. The error is a *ConfigError.
+// endpoints for tokens, and of probes with a URL of their own. Only settings that stand in a host have to be known.
+// Each is in lower case, with its port where that is not 443 (or 80 of http), and after http:// where that is its
+// scheme. The error is a *ConfigError.
 //
 // A connection's credentials belong to these hosts. If they change, the credentials have to be given again.
 func (e *Engine) Hosts(t Target) ([]string, error) {
