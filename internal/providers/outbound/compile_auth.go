@@ -347,7 +347,8 @@ func (c *compiler) compileAWS(path string, s *AWS, names scope) *awsTemplate {
 	if s.Region == "" || s.Service == "" {
 		c.problems.add(path, "needs region and service")
 	}
-	return &awsTemplate{region: c.text(path+".region", s.Region, names), service: c.text(path+".service", s.Service, names)}
+	return &awsTemplate{region: c.text(path+".region", s.Region, names), service: c.text(path+".service", s.Service,
+		names)}
 }
 
 func (c *compiler) compileSigning(m *Mode, a *Auth, path string) {

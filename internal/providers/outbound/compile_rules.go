@@ -150,7 +150,8 @@ func (c *compiler) checkWait(path, header string, kind WaitKind) {
 	}
 	if !slices.Contains([]WaitKind{WaitSecondsOrDate, WaitSeconds, WaitMillis, WaitDuration, WaitEpochSeconds,
 		WaitEpochMillis, WaitRFC3339}, kind) {
-		c.problems.add(path, "must have a kind of seconds_or_date, seconds, milliseconds, duration, epoch_s, epoch_ms or rfc3339")
+		c.problems.add(path, "must have a kind of seconds_or_date, seconds, milliseconds, duration, epoch_s, epoch_ms or "+
+			"rfc3339")
 	}
 }
 

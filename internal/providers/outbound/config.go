@@ -24,7 +24,8 @@ func compileConfig(d ConfigFields, ps *problems) []Field {
 			continue
 		}
 		f := Field{Name: key, Title: c.Title, Description: c.Description, Type: c.Type, Secret: c.Secret,
-			Optional: c.Optional, RequiredFor: slices.Clone(c.RequiredFor), Pattern: c.Pattern, Example: c.Example, Enum: c.Enum, Default: c.Default,
+			Optional: c.Optional, RequiredFor: slices.Clone(c.RequiredFor), Pattern: c.Pattern, Example: c.Example,
+			Enum: c.Enum, Default: c.Default,
 			Suffix: c.Suffix, Source: c.Source}
 		if f.Type == "" {
 			f.Type = TypeString

@@ -36,7 +36,8 @@ type Declaration struct {
 
 // Empty reports whether a definition has no outbound half.
 func (d *Declaration) Empty() bool {
-	return len(d.ConnectionConfig.names) == 0 && d.BaseURL == nil && d.AllowedHosts == nil && d.OwnSuffixes == nil && d.Auth == nil &&
+	return len(d.ConnectionConfig.names) == 0 && d.BaseURL == nil && d.AllowedHosts == nil && d.OwnSuffixes == nil &&
+		d.Auth == nil &&
 		reflect.DeepEqual(d.Request, Request{}) && d.Health == nil && d.RateLimit == nil && d.Errors == nil
 }
 
@@ -60,8 +61,8 @@ type ConfigField struct {
 	Secret bool `yaml:"secret"`
 	// Optional fields may stay without a value.
 	Optional bool `yaml:"optional"`
-	// RequiredFor names the modes of auth in which a user has to give a value although the field is optional, has a default
-	// or has another source.
+	// RequiredFor names the modes of auth in which a user has to give a value although the field is optional, has a
+	// default or has another source.
 	RequiredFor []string `yaml:"required_for"`
 	// Suffix is what stands behind the value in the provider's addresses, such as ".acme.com". It is shown behind the
 	// field, and taken off a value that was pasted with it.

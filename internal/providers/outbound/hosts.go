@@ -202,8 +202,8 @@ func (o ownSuffixes) has(name string) bool {
 	return true
 }
 
-// checkOwnSuffix returns a clause about an entry of own_suffixes; empty if it is accepted. Only names that companies have
-// added to the Public Suffix List can be a provider's own, and no other name needs to be listed.
+// checkOwnSuffix returns a clause about an entry of own_suffixes; empty if it is accepted. Only names that companies
+// have added to the Public Suffix List can be a provider's own, and no other name needs to be listed.
 func checkOwnSuffix(text string) string {
 	suffix, managed := publicsuffix.PublicSuffix(text)
 	if !validURLHost(text) || text != strings.ToLower(text) || suffix != text || managed || !strings.Contains(text, ".") {

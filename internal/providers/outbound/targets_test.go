@@ -25,8 +25,8 @@ own_suffixes: [myshopify.com]
 auth: [{mode: bearer}]
 `
 
-// A suffix that the definition declares as the provider's own may have an open label directly over it, and no value of a
-// connection gets out of it.
+// A suffix that the definition declares as the provider's own may have an open label directly over it, and no value of
+// a connection gets out of it.
 func TestOwnSuffix(t *testing.T) {
 	t.Parallel()
 	e := compile(t, shops)
@@ -43,8 +43,8 @@ func TestOwnSuffix(t *testing.T) {
 	}
 }
 
-// Only suffixes of the list's private part are accepted as own ones, and only where an open label is over them: the field
-// opens nothing else.
+// Only suffixes of the list's private part are accepted as own ones, and only where an open label is over them: the
+// field opens nothing else.
 func TestOwnSuffixRefused(t *testing.T) {
 	t.Parallel()
 	for suffixes, want := range map[string][]string{
@@ -125,8 +125,8 @@ func TestModeBaseURL(t *testing.T) {
 	require.Equal(t, []string{"other.sites.test"}, hosts, "a provider config's URL replaces the mode's")
 }
 
-// A probe with a URL of its own goes there and not below the base URL, its host is among those of the connection, and what
-// it finds is used by the next one; a value that the connection has already stays.
+// A probe with a URL of its own goes there and not below the base URL, its host is among those of the connection, and
+// what it finds is used by the next one; a value that the connection has already stays.
 func TestProbeURL(t *testing.T) {
 	t.Parallel()
 	e := compile(t, sites)

@@ -19,8 +19,8 @@ func kinds() []outbound.Kind {
 		outbound.SessionToken, outbound.AWSSigV4, outbound.HMAC}
 }
 
-// Each of the thirteen modes is used by a definition of a provider, and http offers all of them but the two that are one
-// provider's own: what can be connected needs no definition, and no mode is there for nothing.
+// Each of the thirteen modes is used by a definition of a provider, and http offers all of them but the two that are
+// one provider's own: what can be connected needs no definition, and no mode is there for nothing.
 func TestEveryModeIsUsed(t *testing.T) {
 	t.Parallel()
 	require.Len(t, kinds(), 13)
@@ -46,8 +46,8 @@ func TestEveryModeIsUsed(t *testing.T) {
 	}
 }
 
-// The providers that people expect have definitions with all parts: modes with the provider's page, a request that tests
-// each of them, refused credentials and limits that are recognized, and a message for people.
+// The providers that people expect have definitions with all parts: modes with the provider's page, a request that
+// tests each of them, refused credentials and limits that are recognized, and a message for people.
 func TestExpectedProviders(t *testing.T) {
 	t.Parallel()
 	// Those without a documented limit of requests.
@@ -60,7 +60,8 @@ func TestExpectedProviders(t *testing.T) {
 			require.NotEmpty(t, m.DocsURL, "%s %s", slug, m.Name)
 			require.NotEmpty(t, e.Probes(m.Name), "%s %s: a test of credentials", slug, m.Name)
 		}
-		limited := e.Judge(outbound.Response{Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"7"}}}, requestTime)
+		limited := e.Judge(outbound.Response{Status: http.StatusTooManyRequests,
+			Header: http.Header{"Retry-After": {"7"}}}, requestTime)
 		require.True(t, limited.Limited, slug)
 		require.True(t, limited.Wait > 0 || slices.Contains(unlimited, slug), "%s: how long to wait", slug)
 		if slug != "aws" { // has no status for refused credentials
@@ -120,10 +121,12 @@ func TestJiraSites(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "GET https://api.atlassian.com/oauth/token/accessible-resources", target(req))
 	const cloud = "1324a887-45db-1bf4-1e99-ef0ff456d421"
-	sites := outbound.Response{Status: 200, Body: []byte(`[{"id":"` + cloud + `","name":"Site name","url":"https://your-domain.atlassian.net"}]`)}
+	sites := outbound.Response{Status: 200,
+		Body: []byte(`[{"id":"` + cloud + `","name":"Site name","url":"https://your-domain.atlassian.net"}]`)}
 	_, _, found := e.JudgeProbe(probes[0], nil, sites, requestTime)
 	require.Equal(t, map[string]string{"cloud_id": cloud}, found)
-	_, _, found = e.JudgeProbe(probes[0], outbound.Config{"cloud_id": "11223344-a1b2-3b33-c444-def123456789"}, sites, requestTime)
+	_, _, found = e.JudgeProbe(probes[0], outbound.Config{"cloud_id": "11223344-a1b2-3b33-c444-def123456789"}, sites,
+		requestTime)
 	require.Empty(t, found)
 	_, problems := e.ResolveConfig("scoped_api_token", nil)
 	require.Len(t, problems, 1)

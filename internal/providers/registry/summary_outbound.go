@@ -65,7 +65,8 @@ func summarizeOutbound(e *outbound.Engine) *OutboundSummary {
 		Config: summarizeFields(e.ConfigFields()), Modes: []ModeSummary{}}
 	for _, m := range e.Modes() {
 		mode := ModeSummary{Name: m.Name, Mode: m.Kind, Title: m.Title, Description: m.Description, DocsURL: m.DocsURL,
-			BaseURLs: slices.Clone(m.BaseURLs), Setup: m.Setup, Credentials: summarizeFields(m.Fields), Config: []string{}, Client: m.Client,
+			BaseURLs: slices.Clone(m.BaseURLs), Setup: m.Setup, Credentials: summarizeFields(m.Fields), Config: []string{},
+			Client: m.Client,
 			Tested: len(e.Probes(m.Name)) > 0}
 		for i := range m.Config {
 			mode.Config = append(mode.Config, m.Config[i].Name)
@@ -80,7 +81,8 @@ func summarizeFields(fields []outbound.Field) []FieldSummary {
 	for i := range fields {
 		f := &fields[i]
 		out = append(out, FieldSummary{Name: f.Name, Title: f.Title, Description: f.Description, Type: f.Type,
-			Secret: f.Secret, Optional: f.Optional, RequiredFor: slices.Clone(f.RequiredFor), Pattern: f.Pattern, Example: f.Example, Enum: slices.Clone(f.Enum),
+			Secret: f.Secret, Optional: f.Optional, RequiredFor: slices.Clone(f.RequiredFor), Pattern: f.Pattern,
+			Example: f.Example, Enum: slices.Clone(f.Enum),
 			Default: f.Default, Suffix: f.Suffix, Source: f.Source, Minted: f.Minted})
 	}
 	return out
