@@ -18,7 +18,8 @@ import (
 // Receivers that were written for a provider work behind a subscription to raw webhooks, as they work behind the
 // provider itself. GitHub's own library verifies GitHub's signature and passes each event on under its type; with
 // another secret it refuses. The library of the CloudEvents project reads the event that was sent, in binary mode from
-// its headers. Slack's requests, whose bodies have the token that the signature replaced, verify as Slack documents it.
+// its headers. Slack's own library verifies its requests, whose bodies have the token that the signature replaced, and calls
+// the listener of each, and takes samples of interactions and commands as well.
 func TestRealReceivers(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)
@@ -98,17 +99,34 @@ func TestRealReceivers(t *testing.T) {
 			w.subscribe(at.URL+"/slack", object{"payload_mode": "raw", "connection_id": "chat",
 				"retry_schedule_seconds": []float64{}})
 			shapes := slackShapes()
-			for _, body := range shapes {
+			type taken struct {
+				Receiver, Event, Listener string
+				Verified                  bool
+			}
+			hear := func() (got taken) {
+				peer.hear(&got)
+				return got
+			}
+			for listener, body := range shapes {
 				m := slackSends(w.clk.Now(), secret, body)
 				w.post(c.pathToken(), m).want(w, http.StatusOK)
-				var got struct {
-					Receiver, Event string
-					Verified        bool
-				}
-				peer.hear(&got)
-				require.Equal(w.t, "/slack", got.Receiver)
-				require.True(w.t, got.Verified, "the gateway sent %s", got.Event)
-				require.Equal(w.t, body, got.Event)
+				require.Equal(w.t, taken{"/slack", body, listener, true}, hear())
+			}
+			for eventType, listener := range map[string]string{
+				"app_mention": "event app_mention", "block_actions": "action sample_action",
+				"block_suggestion": "options sample_action", "view_submission": "view sample_view",
+				"view_closed": "view closed sample_view", "shortcut": "shortcut sample_shortcut",
+				"message_action": "shortcut sample_shortcut", "interactive_message": "message sample_action",
+				"dialog_submission": "dialog sample_callback", "dialog_suggestion": "options sample_callback",
+				"slash_command./deploy": "command /deploy",
+			} {
+				var sample sampleSent
+				w.call(w.dev(), http.MethodPost, "/connections/slack/chat/webhook-sample", object{"event_type": eventType}).
+					want(w, http.StatusCreated).into(w, &sample)
+				got := hear()
+				require.Equal(w.t, taken{"/slack", got.Event, listener, true}, got)
+				require.Equal(w.t, eventType == "app_mention", sample.MinimalBody, eventType)
+				shapes[sample.SampleID] = got.Event
 			}
 			list := w.events("&connection_id=chat")
 			require.Len(w.t, list, len(shapes))
@@ -120,14 +138,15 @@ func TestRealReceivers(t *testing.T) {
 }
 
 // slackShapes are bodies as Slack sends them: an event, an interaction and a command. Each has a verification token.
-func slackShapes() []string {
-	return []string{
-		`{"token":"XXYYZZ","team_id":"T123ABC456","api_app_id":"A123ABC456","event":{"type":"app_mention",` +
+// The keys are what Slack's library calls.
+func slackShapes() map[string]string {
+	return map[string]string{
+		"event app_mention": `{"token":"XXYYZZ","team_id":"T123ABC456","api_app_id":"A123ABC456","event":{"type":"app_mention",` +
 			`"user":"U123ABC456","text":"<@U0LAN0Z89> hello","ts":"1515449522.000016","channel":"C123ABC456",` +
 			`"event_ts":"1515449522000016"},"type":"event_callback","event_id":"Ev123ABC456","event_time":1515449522}`,
-		"payload=" + url.QueryEscape(`{"type":"block_actions","token":"XXYYZZ","trigger_id":"12466734323.1395872398",`+
-			`"team":{"id":"T123ABC456"},"actions":[{"action_id":"approve","type":"button"}]}`),
-		"token=XXYYZZ&team_id=T123ABC456&command=%2Fweather&text=94070&user_name=Steve&trigger_id=13345224609.738474920",
+		"action approve": "payload=" + url.QueryEscape(`{"type":"block_actions","token":"XXYYZZ","trigger_id":"12466734323.1395872398",`+
+			`"team":{"id":"T123ABC456"},"user":{"id":"U123ABC456"},"actions":[{"action_id":"approve","type":"button"}]}`),
+		"command /weather": "token=XXYYZZ&team_id=T123ABC456&command=%2Fweather&text=94070&user_name=Steve&trigger_id=13345224609.738474920",
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"sallyport/internal/platform/suggest"
 )
 
 // Engine is a checked declaration. It is immutable and safe for concurrent use.
@@ -177,10 +179,27 @@ func (e *Engine) values(given map[string]string) (map[string]string, problems) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if _, known := values[name]; !known {
-			fs.add("params."+truncate(name, 64), ruleUnknown, "is not a parameter of this provider")
+			fs.add("params."+truncate(name, 64), ruleUnknown, "is not a parameter of this provider%s", e.nearest(name))
 		}
 	}
 	return values, fs
+}
+
+// nearest ends a sentence about a parameter that does not exist: with the one that is probably meant, or all.
+func (e *Engine) nearest(name string) string {
+	names := make([]string, len(e.params))
+	for i := range e.params {
+		names[i] = e.params[i].Name
+	}
+	question := suggest.Question(name, names, nil)
+	switch {
+	case len(names) == 0:
+		return ", which has none"
+	case question == "":
+		return "; it has " + strings.Join(names, ", ")
+	default:
+		return question
+	}
 }
 
 func truncate(s string, limit int) string {

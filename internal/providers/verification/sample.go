@@ -27,6 +27,9 @@ type SampleBody struct {
 	// signature are read from are replaced. A body of a family is for types without one of their own. Empty with Headers
 	// for none.
 	Body string `yaml:"body"`
+	// InFormField is true for JSON that the provider sends in the field of a form which body.form_field names. Such
+	// webhooks get no id and no time that the body does not have.
+	InFormField bool `yaml:"in_form_field"`
 	// Headers are headers that the provider sends and that are no part of the signature, the type or the id. All that
 	// fit a type are set, later ones in place of earlier ones.
 	Headers map[string]string `yaml:"headers"`
@@ -71,7 +74,7 @@ type Sample struct {
 	// Event is the description that Describe derives from it.
 	Event Event
 	// Minimal reports that the body has only what the gateway reads from it: nothing was ordered, and the declaration
-	// has no body of the type itself.
+	// has no body of the type or its family.
 	Minimal bool
 }
 
@@ -115,7 +118,7 @@ func (v *Verifier) Sample(ctx context.Context, o SampleOrder) (*Sample, error) {
 			}
 			if s := v.accepted(ctx, d, &o); s != nil {
 				s.Minimal = o.Data == nil && !slices.ContainsFunc(v.plan.samples, func(own SampleBody) bool {
-					return own.Type == o.Type && own.Body != ""
+					return own.Type != eventtypes.Wildcard && own.fits(o.Type) && own.Body != ""
 				})
 				return s, nil
 			}
@@ -205,7 +208,7 @@ func (p *proof) signable() error {
 // one.
 func (p *plan) sampleBase(o *SampleOrder) (*draft, error) {
 	d := newDraft()
-	body := o.Data
+	body, inField := o.Data, ""
 	for i := range p.samples {
 		own := &p.samples[i]
 		if !own.fits(o.Type) {
@@ -213,6 +216,9 @@ func (p *plan) sampleBase(o *SampleOrder) (*draft, error) {
 		}
 		for name, value := range own.Headers {
 			d.header.Set(name, value)
+		}
+		if own.InFormField && own.Type == o.Type {
+			inField = p.formField
 		}
 		if o.Data == nil && own.Body != "" && (body == nil || own.Type == o.Type) {
 			body = []byte(own.Body)
@@ -230,6 +236,7 @@ func (p *plan) sampleBase(o *SampleOrder) (*draft, error) {
 	if !d.readJSON(body) || !d.clone().mark(o.ID) {
 		return nil, ErrSampleData
 	}
+	d.inField, d.form = inField, inField != ""
 	return d, nil
 }
 
@@ -381,11 +388,14 @@ func (p *plan) fill(d *draft, t *typePlan, o *SampleOrder) bool {
 		}
 	}
 	for i := range p.ids {
+		if d.inField != "" && !d.has(&p.ids[i].sources[0]) {
+			continue
+		}
 		if d.setID(&p.ids[i], o.ID) {
 			break
 		}
 	}
-	if at := p.occurred; at != nil && !d.has(&at.src) {
+	if at := p.occurred; at != nil && d.inField == "" && !d.has(&at.src) {
 		d.setTime(&at.src, at.format, o.Now)
 	}
 	for i := range p.account {
@@ -420,6 +430,10 @@ func (c *compiler) compileSamples(list []SampleBody) {
 			c.problems.add(field+".type", ruleUnique, "is listed twice")
 		}
 		c.compileSampleBody(field+".body", []byte(s.Body), len(s.Headers) > 0)
+		if s.InFormField && (c.formField == "" || !beginsJSON([]byte(s.Body)) || strings.Contains(s.Type, eventtypes.Wildcard)) {
+			c.problems.add(field+".in_form_field", ruleFormat,
+				"must belong to the JSON of one type, and needs body.form_field")
+		}
 		c.limit(field+".headers", len(s.Headers))
 		for name, value := range s.Headers {
 			switch {

@@ -3,6 +3,7 @@ package verification_test
 import (
 	"encoding/json"
 	"errors"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -151,7 +152,7 @@ func TestSampleDeclared(t *testing.T) {
 	for eventType, want := range map[string]struct {
 		kind, of string
 		minimal  bool
-	}{"a.b": {"A", "", false}, "a.c": {"A", "family", true}, "a": {"A", "family", true}, "b": {"?", "", true}} {
+	}{"a.b": {"A", "", false}, "a.c": {"A", "family", false}, "a": {"A", "family", false}, "b": {"?", "", true}} {
 		s, err := verifier(t, d, testKey).Sample(t.Context(), sampleOrder(eventType))
 		require.NoError(t, err)
 		var body map[string]any
@@ -168,6 +169,8 @@ func TestSampleDeclared(t *testing.T) {
 		"samples[0].headers.X-A": {Type: "a", Headers: map[string]string{"X-A": "a\nb"}},
 		"samples[0].type":        {Type: "a b", Body: "{}"},
 		"samples[0].body":        {Type: "a", Body: "{"},
+
+		"samples[0].in_form_field": {Type: "a", Body: "{}", InFormField: true}, // nothing names the field
 	} {
 		d.Samples = []verification.SampleBody{sample}
 		_, err := verification.Compile(d)
@@ -178,6 +181,38 @@ func TestSampleDeclared(t *testing.T) {
 	for _, field := range []string{"samples[0].body", "samples[1].type", "samples[1].body"} {
 		require.ErrorContains(t, err, field)
 	}
+}
+
+// The sample of a type whose JSON the provider sends in a field of a form is such a form. Apart from the mark, which is
+// a field of its own, it has what was declared or ordered, the type and nothing else.
+func TestSampleInForm(t *testing.T) {
+	t.Parallel()
+	d := declared(sha256Proof("header:x-sig", "{body}"))
+	d.Body = &verification.BodyRule{FormField: "payload"}
+	d.Event = verification.EventRules{Type: []string{"{json:/event/type}", "{json:/type}"}, ID: []string{"json:/event_id"},
+		OccurredAt: &verification.OccurredAt{From: "json:/event_time", Format: "unix_s"}}
+	d.Samples = []verification.SampleBody{{Type: "click", Body: `{"type":"click","actions":["a&b"]}`, InFormField: true}}
+	for data, want := range map[string]string{
+		"":                    `{"type":"click","actions":["a&b"]}`,
+		`{"actions":[]}`:      `{"type":"click","actions":[]}`,
+		`{"event_id":"mine"}`: `{"type":"click","event_id":"sample_0a1b2c"}`,
+	} {
+		order := sampleOrder("click")
+		if data != "" {
+			order.Data = []byte(data)
+		}
+		s, err := verifier(t, d, testKey).Sample(t.Context(), order)
+		require.NoError(t, err)
+		require.Equal(t, "application/x-www-form-urlencoded", s.Header.Get("Content-Type"))
+		fields, err := url.ParseQuery(string(s.Body))
+		require.NoError(t, err)
+		require.JSONEq(t, want, fields.Get("payload"))
+		require.Equal(t, url.Values{"payload": fields["payload"], "sallyport_sample": {"sample_0a1b2c"}}, fields)
+		require.True(t, verification.IsSample(s.Body))
+	}
+	s, err := verifier(t, d, testKey).Sample(t.Context(), sampleOrder("other"))
+	require.NoError(t, err)
+	require.Equal(t, "application/json", s.Header.Get("Content-Type"))
 }
 
 // A sample is made by the first template that can have the type, in a spelling that the provider is known to use. A dot

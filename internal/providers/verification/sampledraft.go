@@ -17,10 +17,11 @@ type draft struct {
 	header http.Header
 	query  url.Values
 	// body is the JSON as encoding/json reads it into an any, with numbers as json.Number; nil if there is none yet. A
-	// form has fields instead.
-	body   any
-	form   bool
-	fields url.Values
+	// form has fields instead, or both: then the JSON is the value of the field that is called inField.
+	body    any
+	form    bool
+	inField string
+	fields  url.Values
 	// items are the items of the body's batch.
 	items []map[string]any
 }
@@ -31,7 +32,7 @@ func newDraft() *draft {
 
 func (d *draft) clone() *draft {
 	out := newDraft()
-	out.header, out.query, out.form = d.header.Clone(), maps.Clone(d.query), d.form
+	out.header, out.query, out.form, out.inField = d.header.Clone(), maps.Clone(d.query), d.form, d.inField
 	out.fields, out.body = maps.Clone(d.fields), cloneJSON(d.body)
 	return out
 }
@@ -83,7 +84,9 @@ func (d *draft) encoded() []byte {
 		return encodeJSON(d.body)
 	}
 	fields := maps.Clone(d.fields)
-	if members, ok := d.body.(map[string]any); ok {
+	if d.inField != "" {
+		fields.Set(d.inField, string(encodeJSON(d.body)))
+	} else if members, ok := d.body.(map[string]any); ok {
 		for name, value := range members {
 			if !fields.Has(name) {
 				fields.Set(name, asText(value))
@@ -150,7 +153,7 @@ func (d *draft) put(src *source, value any) bool {
 		}
 		d.fields.Set(src.name, text)
 	case sourceJSON:
-		return !d.form && putAt(&d.body, src.pointer.refs, value)
+		return d.takesJSON(src.pointer.refs) && putAt(&d.body, src.pointer.refs, value)
 	case sourceItems:
 		return !d.form && putAll(&d.body, src.items, value)
 	case sourceMember:
@@ -163,6 +166,21 @@ func (d *draft) put(src *source, value any) bool {
 		return false
 	}
 	return true
+}
+
+// takesJSON reports whether the JSON can have a member at a place. The JSON in a form is declared whole, or ordered, and
+// gets no objects that it does not have.
+func (d *draft) takesJSON(refs []string) bool {
+	if d.inField == "" {
+		return !d.form
+	}
+	at := d.body
+	for _, ref := range refs[:max(len(refs)-1, 0)] {
+		members, _ := at.(map[string]any)
+		at = members[ref]
+	}
+	_, isObject := at.(map[string]any)
+	return isObject
 }
 
 // putInItems sets a value of each item of the batch.
@@ -188,7 +206,7 @@ func (d *draft) has(src *source) bool {
 		_, state := jsonValue(encodeJSON(d.items[0]), src)
 		return state == present
 	}
-	w := view{request: d.request(&SampleOrder{})}
+	w := view{request: d.request(&SampleOrder{}), formField: d.inField}
 	_, state := w.text(src)
 	return state == present
 }
