@@ -39,6 +39,25 @@ type connectionName struct {
 	ConnectionID string `arg:"" name:"connection_id" help:"The id of the connection."`
 }
 
+// splitConnection returns the arguments of a command with a connection's name as provider/connection_id, as responses
+// show it, in two.
+func splitConnection(args []string) []string {
+	if len(args) == 0 || args[0] != "connections" {
+		return args
+	}
+	for i, arg := range args {
+		provider, id, found := strings.Cut(arg, "/")
+		switch {
+		case strings.HasPrefix(arg, "-"):
+			return args
+		case found && provider != "" && id != "":
+			return slices.Concat(args[:i], []string{provider, id}, args[i+1:])
+		default:
+		}
+	}
+	return args
+}
+
 // path returns the path of the connection, or of what is below it.
 func (n connectionName) path(below ...string) string {
 	return connectionsPath + apiclient.Path(append([]string{n.Provider, n.ConnectionID}, below...)...)

@@ -139,6 +139,16 @@ func TestConnectionsAreChanged(t *testing.T) {
 		r.refuse(exitFailed, "connection_not_ready", "connections", "refresh", "generic-hmac", "acme")
 		r.refuse(exitUsage, "--yes", "connections", "revoke", "generic-hmac", "acme")
 		r.refuse(exitFailed, "connection_not_ready", "connections", "revoke", "generic-hmac", "acme", "--yes")
+
+		// A connection can be named as responses show it, also before further arguments. Values of flags stay whole.
+		require.Regexp(t, `(?m)^Connection +generic-hmac/acme$`, r.do("connections", "show", "generic-hmac/acme"))
+		r.refuse(exitFailed, "not_found", "connections", "secrets", "delete", "generic-hmac/acme",
+			"whs_00000000000000000000000000")
+		r.refuse(exitUsage, "expected", "connections", "show", "generic-hmac/")
+		r.refuse(exitFailed, "no such file", "connections", "update", "--metadata-file", "no/such", "generic-hmac", "acme")
+		// A mistyped parameter gets a suggestion, another one the list.
+		r.refuse(exitUsage, "Did you mean encoding?", "connections", "update", "generic-hmac/acme", "--param", "encodng=hex")
+		r.refuse(exitUsage, "it has signature_header, algorithm, ", "connections", "update", "generic-hmac/acme", "--param", "x=1")
 	})
 }
 
@@ -193,7 +203,15 @@ func TestTrigger(t *testing.T) {
 		require.Equal(t, exitOK, sent.code, sent.stderr)
 		require.Regexp(t, `(?m)^Type +issues.opened$`, sent.out)
 		uuid := strings.Fields(sent.out)[1]
-		require.Contains(t, sent.stderr, "sallyport events show "+uuid)
+		require.Contains(t, sent.stderr, "No subscription gets it")
+		require.Contains(t, sent.stderr, "sallyport events show "+uuid+" --explain")
+		r.do("subscriptions", "create", "--provider", "github", "--event-types", "push", "--forward-url",
+			"http://127.0.0.1:9/")
+		require.Len(t, decode[[]any](t, r.do("subscriptions", "list", "--provider", "github", "--json")), 1)
+		require.Empty(t, decode[[]any](t, r.do("subscriptions", "list", "--provider", "gitea", "--json")))
+		matched := r.run("", "subscriptions", "trigger", "github", "push", "--connection-id", "repo")
+		require.Regexp(t, `(?m)^Subscriptions +1$`, matched.out)
+		require.NotContains(t, matched.stderr, "No subscription")
 		shown := r.do("events", "show", uuid, "--body", "--headers")
 		for _, want := range []string{"verified", `"number": 7`, "sallyport-sample"} {
 			require.Contains(t, shown, want)

@@ -109,6 +109,7 @@ func run(ctx context.Context, p process) int {
 	if len(p.args) > 0 && p.args[0] == "help" && !slices.Contains(p.args, "--help") {
 		p.args = append(slices.Clone(p.args[1:]), "--help")
 	}
+	p.args = splitConnection(p.args)
 	var c cli
 	loader := config.NewLoader(p.environ, os.ReadFile, serverVariable, keyVariable, secretVariable)
 	exit := -1

@@ -156,7 +156,7 @@ func span(d time.Duration) string {
 }
 
 type subscriptionsList struct {
-	ProviderConfigKey []string `placeholder:"KEY" help:"Only subscriptions to these provider configurations."`
+	ProviderConfigKey []string `placeholder:"KEY" aliases:"provider" help:"Only subscriptions to these provider configurations. --provider is the same flag."`
 	ConnectionID      []string `name:"connection-id" placeholder:"ID" help:"Only subscriptions to these connections."`
 	Enabled           *bool    `negatable:"" help:"Only enabled subscriptions, or only disabled ones."`
 	paging            `embed:""`
@@ -214,7 +214,7 @@ func (f apiFlags) show(e *env, body json.RawMessage) error {
 type subscriptionFields struct {
 	EventTypes        []string  `placeholder:"PATTERN" help:"The types to forward: issues.* matches those that begin with \"issues.\", and * matches every type."`
 	ForwardURL        string    `name:"forward-url" placeholder:"URL" help:"The URL that events are posted to."`
-	ProviderConfigKey string    `placeholder:"KEY" help:"Only events of this provider configuration."`
+	ProviderConfigKey string    `placeholder:"KEY" aliases:"provider" help:"Only events of this provider configuration. --provider is the same flag."`
 	ConnectionID      string    `name:"connection-id" placeholder:"ID" help:"Only events of connections with this id."`
 	Filter            string    `placeholder:"CEL" help:"A condition on the event beyond its type, such as event.body.action == \"opened\"."`
 	Description       string    `placeholder:"TEXT" help:"A description for people."`

@@ -16,7 +16,7 @@ import (
 type subscriptionsTrigger struct {
 	Provider   string `arg:"" name:"provider" help:"The provider configuration's key, such as github."`
 	EventType  string `arg:"" name:"type" help:"The event type, such as issues.opened."`
-	Connection string `placeholder:"ID" help:"The id of the connection that gets the sample. Default: the provider's only connection."`
+	Connection string `placeholder:"ID" aliases:"connection-id" help:"The id of the connection that gets the sample. Default: the provider's only connection. --connection-id is the same flag."`
 	DataFile   string `placeholder:"PATH" help:"JSON file with the body, an object or array, in which type, id, times and signature are set; - reads standard input. Default: a sample of the type, or a minimal body."`
 	apiFlags   `embed:""`
 }
@@ -59,6 +59,11 @@ func (c *subscriptionsTrigger) Run(ctx context.Context, e *env) error {
 		}
 		if r.MinimalBody {
 			e.note("It has a minimal body: only what the gateway reads from it. --data-file names a file with a whole one.")
+		}
+		if r.Subscriptions == 0 {
+			e.note("The sample was verified and stored as a webhook of the provider is. No subscription gets it; the reasons:\n"+
+				"sallyport events show %s --explain", terminal.Inline(r.EventUUID))
+			return nil
 		}
 		e.note("The sample was verified, stored and matched as a webhook of the provider is. Its deliveries:\n"+
 			"sallyport events show %s", terminal.Inline(r.EventUUID))
