@@ -40,10 +40,28 @@ type report struct {
 	failed []string
 	// skipped counts tests by the reason they gave.
 	skipped map[string]int
+	// more has the tests that may do more in other runs.
+	more map[moreTest]bool
 }
 
+// moreTest is a test that may do more where it has other variables of the environment, such as that of long runs.
+type moreTest struct {
+	// kind is skippedTest or property.
+	kind, pkg string
+	// test is the name of the function: subtests are part of it.
+	test string
+}
+
+const (
+	// skippedTest is the kind of a test that was skipped, or a part of it.
+	skippedTest = "skipped"
+	// property is the kind of a test for which rapid draws cases.
+	property = "property"
+)
+
 func newReport(out io.Writer) *report {
-	return &report{out: out, output: map[string][]string{}, open: map[string][]string{}, skipped: map[string]int{}}
+	return &report{out: out, output: map[string][]string{}, open: map[string][]string{}, skipped: map[string]int{},
+		more: map[moreTest]bool{}}
 }
 
 func (r *report) print(format string, args ...any) {
@@ -102,10 +120,32 @@ func (r *report) endTest(e event, key string) {
 		r.flush(key)
 	case "skip":
 		r.skipped[reason(r.output[key])]++
+		r.addMore(skippedTest, e)
 	default:
 		r.passed++
+		if slices.ContainsFunc(r.output[key], drawn.MatchString) {
+			r.addMore(property, e)
+		}
 	}
 	delete(r.output, key)
+}
+
+// drawn is what rapid logs about a property.
+var drawn = regexp.MustCompile(`\[rapid\] OK, passed \d+ tests`)
+
+func (r *report) addMore(kind string, e event) {
+	function, _, _ := strings.Cut(e.Test, "/")
+	r.more[moreTest{kind, e.Package, function}] = true
+}
+
+// moreTests returns a line for each test that may do more in other runs: its kind, package and name.
+func (r *report) moreTests() string {
+	var lines []string
+	for t := range r.more {
+		lines = append(lines, t.kind+" "+t.pkg+" "+t.test+"\n")
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "")
 }
 
 // endPackage prints the package's line and, where it failed, all remaining output: the output of an unfinished test

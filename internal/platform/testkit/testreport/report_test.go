@@ -2,18 +2,23 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
 // summarised returns what is printed for a run, and whether it counts as passed.
 func summarised(t *testing.T, limit time.Duration, events ...string) (string, bool) {
 	t.Helper()
 	var out bytes.Buffer
-	ok, err := run(strings.NewReader(strings.Join(events, "\n")), &out, limit, 1)
+	ok, err := run(strings.NewReader(strings.Join(events, "\n")), &out, limit, 1, "")
 	require.NoError(t, err)
 	return out.String(), ok
 }
@@ -91,4 +96,45 @@ func TestFail(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The file of the tests that may do more in other runs names the functions of tests of which a part was skipped, and of
+// properties, and no others. A long run without one of these would leave out what the short one has left out.
+func TestMore(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "more")
+	events := append(passing(),
+		`{"Action":"run","Package":"sallyport/b","Test":"TestStore/postgres"}`,
+		`{"Action":"output","Package":"sallyport/b","Test":"TestStore/postgres","Output":"    b_test.go:9: no\n"}`,
+		`{"Action":"skip","Package":"sallyport/b","Test":"TestStore/postgres","Elapsed":0}`,
+		`{"Action":"run","Package":"sallyport/b","Test":"TestModel/sqlite"}`,
+		`{"Action":"output","Package":"sallyport/b","Test":"TestModel/sqlite","Output":"    b_test.go:3: `+
+			rapidLog(t)+`\n"}`,
+		`{"Action":"pass","Package":"sallyport/b","Test":"TestModel/sqlite","Elapsed":1}`,
+		`{"Action":"pass","Package":"sallyport/b","Elapsed":1}`)
+	ok, err := run(strings.NewReader(strings.Join(events, "\n")), io.Discard, 0, 1, file)
+	require.NoError(t, err)
+	require.True(t, ok)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, "property sallyport/b TestModel\nskipped sallyport/a TestSkipped\nskipped sallyport/b TestStore\n",
+		string(text))
+}
+
+// logged is a test that keeps the last line that is logged.
+type logged struct {
+	*testing.T
+
+	line string
+}
+
+func (l *logged) Logf(format string, args ...any) { l.line = fmt.Sprintf(format, args...) }
+
+// rapidLog returns what rapid logs about a property.
+func rapidLog(t *testing.T) string {
+	t.Helper()
+	l := logged{T: t}
+	rapid.Check(&l, func(*rapid.T) {})
+	require.NotEmpty(t, l.line)
+	return l.line
 }
