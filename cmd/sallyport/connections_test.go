@@ -148,7 +148,8 @@ func TestConnectionsAreChanged(t *testing.T) {
 		r.refuse(exitFailed, "no such file", "connections", "update", "--metadata-file", "no/such", "generic-hmac", "acme")
 		// A mistyped parameter gets a suggestion, another one the list.
 		r.refuse(exitUsage, "Did you mean encoding?", "connections", "update", "generic-hmac/acme", "--param", "encodng=hex")
-		r.refuse(exitUsage, "it has signature_header, algorithm, ", "connections", "update", "generic-hmac/acme", "--param", "x=1")
+		r.refuse(exitUsage, "it has signature_header, algorithm, ",
+			"connections", "update", "generic-hmac/acme", "--param", "x=1")
 	})
 }
 
