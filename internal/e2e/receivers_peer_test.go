@@ -18,8 +18,8 @@ import (
 // Receivers that were written for a provider work behind a subscription to raw webhooks, as they work behind the
 // provider itself. GitHub's own library verifies GitHub's signature and passes each event on under its type; with
 // another secret it refuses. The library of the CloudEvents project reads the event that was sent, in binary mode from
-// its headers. Slack's own library verifies its requests, whose bodies have the token that the signature replaced, and calls
-// the listener of each, and takes samples of interactions and commands as well.
+// its headers. Slack's own library verifies its requests, whose bodies have the token that the signature replaced, and
+// calls the listener of each, and takes samples of interactions and commands as well.
 func TestRealReceivers(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)
@@ -141,12 +141,15 @@ func TestRealReceivers(t *testing.T) {
 // The keys are what Slack's library calls.
 func slackShapes() map[string]string {
 	return map[string]string{
-		"event app_mention": `{"token":"XXYYZZ","team_id":"T123ABC456","api_app_id":"A123ABC456","event":{"type":"app_mention",` +
+		"event app_mention": `{"token":"XXYYZZ","team_id":"T123ABC456","api_app_id":"A123ABC456",` +
+			`"event":{"type":"app_mention",` +
 			`"user":"U123ABC456","text":"<@U0LAN0Z89> hello","ts":"1515449522.000016","channel":"C123ABC456",` +
 			`"event_ts":"1515449522000016"},"type":"event_callback","event_id":"Ev123ABC456","event_time":1515449522}`,
-		"action approve": "payload=" + url.QueryEscape(`{"type":"block_actions","token":"XXYYZZ","trigger_id":"12466734323.1395872398",`+
+		"action approve": "payload=" + url.QueryEscape(`{"type":"block_actions","token":"XXYYZZ",`+
+			`"trigger_id":"12466734323.1395872398",`+
 			`"team":{"id":"T123ABC456"},"user":{"id":"U123ABC456"},"actions":[{"action_id":"approve","type":"button"}]}`),
-		"command /weather": "token=XXYYZZ&team_id=T123ABC456&command=%2Fweather&text=94070&user_name=Steve&trigger_id=13345224609.738474920",
+		"command /weather": "token=XXYYZZ&team_id=T123ABC456&command=%2Fweather&text=94070&user_name=Steve&" +
+			"trigger_id=13345224609.738474920",
 	}
 }
 

@@ -430,7 +430,8 @@ func (c *compiler) compileSamples(list []SampleBody) {
 			c.problems.add(field+".type", ruleUnique, "is listed twice")
 		}
 		c.compileSampleBody(field+".body", []byte(s.Body), len(s.Headers) > 0)
-		if s.InFormField && (c.formField == "" || !beginsJSON([]byte(s.Body)) || strings.Contains(s.Type, eventtypes.Wildcard)) {
+		if s.InFormField && (c.formField == "" || !beginsJSON([]byte(s.Body)) ||
+			strings.Contains(s.Type, eventtypes.Wildcard)) {
 			c.problems.add(field+".in_form_field", ruleFormat,
 				"must belong to the JSON of one type, and needs body.form_field")
 		}

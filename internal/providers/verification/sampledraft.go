@@ -168,8 +168,8 @@ func (d *draft) put(src *source, value any) bool {
 	return true
 }
 
-// takesJSON reports whether the JSON can have a member at a place. The JSON in a form is declared whole, or ordered, and
-// gets no objects that it does not have.
+// takesJSON reports whether the JSON can have a member at a place. The JSON in a form is declared whole, or ordered,
+// and gets no objects that it does not have.
 func (d *draft) takesJSON(refs []string) bool {
 	if d.inField == "" {
 		return !d.form
