@@ -22,7 +22,9 @@ func TestProviderConfigs(t *testing.T) {
 		require.Contains(t, out, "European unit")
 		c := decode[operator.ProviderConfig](t, in.do(t, at("show", "github-eu", "--json")...))
 		require.Equal(t, "github", c.Provider)
-		require.Nil(t, c.OAuth)
+		// The redirect URI is there before the client, which is registered with it at the provider.
+		require.Nil(t, c.OAuth.ClientID)
+		require.Contains(t, c.OAuth.RedirectURI, "/oauth/callback/github-eu")
 		in.do(t, at("create", "--provider", "slack")...)
 		require.Contains(t, in.do(t, at("list", "--provider", "github")...), "github-eu")
 		require.Len(t, decode[[]operator.ProviderConfig](t, in.do(t, at("list", "--json")...)), 2)
