@@ -38,8 +38,13 @@ type Tester struct {
 }
 
 // NewTester returns the tester of the service, which is always the same, so that tests of a connection at the same time
-// are one.
-func NewTester(s *Service) *Tester { return s.tester }
+// are one. Without a service, as for the API's document, there is none.
+func NewTester(s *Service) *Tester {
+	if s == nil {
+		return nil
+	}
+	return s.tester
+}
 
 // Test tests the credentials of a connection of the actor's environment at the provider. It returns
 // connection_not_ready for a connection that is disabled or has no credentials, and for one whose credentials were

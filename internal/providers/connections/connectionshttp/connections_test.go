@@ -187,7 +187,8 @@ func TestLife(t *testing.T) {
 			"rate_limit_per_second":null,"has_secret":true,"secret_hint":"LaSw"},
 			"provider_config_key":"standard-webhooks","provider":"standard-webhooks","environment_id":"` + s.a + `",
 			"auth_mode":"none","connection_config":{},"credentials":null,"scopes":null,"account":null,"health":null,
-			"status":"active","status_reason":null,"tags":{"team":"a"},"metadata":{"n":12345678901234567890.10},
+			"rate_limit":null,"status":"active","status_reason":null,"tags":{"team":"a"},
+			"metadata":{"n":12345678901234567890.10},
 			"webhook_url":"` + url + `","created_at":"2026-03-04T05:06:07.008Z","updated_at":"2026-03-04T05:06:07.008Z"}`
 		require.JSONEq(t, want, made.text)
 		require.Contains(t, made.text, `"n":12345678901234567890.10`, "digits stay")
