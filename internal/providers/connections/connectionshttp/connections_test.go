@@ -95,7 +95,7 @@ func newServer(t *testing.T, s testkit.Store) *server {
 			Providers: reg, Environments: live{}, Connections: connections.CountOfConfig})})
 	require.NoError(t, err)
 	api := httpapi.New(httpapi.Config{Version: "0", Logger: log, Clock: now, Auth: auth{}})
-	connectionshttp.Mount(api, svc, "https://gateway.example/")
+	connectionshttp.Mount(api, svc, nil, "https://gateway.example/")
 	ts := httptest.NewServer(api)
 	await.Close(t, ts)
 	srv := &server{t: t, api: api, url: ts.URL, a: id.New(id.PrefixEnvironment), b: id.New(id.PrefixEnvironment)}
@@ -399,7 +399,7 @@ func TestPages(t *testing.T) {
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	api := httpapi.New(httpapi.Config{Version: "0", Clock: clock.System(), Auth: auth{}})
-	connectionshttp.Mount(api, nil, "https://gateway.example")
+	connectionshttp.Mount(api, nil, nil, "https://gateway.example")
 	text, err := api.Document()
 	require.NoError(t, err)
 	var doc struct {
