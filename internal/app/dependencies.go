@@ -50,7 +50,7 @@ func Dependencies() map[string][]string {
 		"providers/connections": {"providers/configs", "providers/registry", "providers/verification", "providers/outbound",
 			"providers/credentials", "providers/limiter", "providers/oauth", "providers/probes", "providers/tokens",
 			"identity/audit"},
-		"providers/limiter":      {"providers/outbound"},
+		"providers/limiter": {"providers/outbound"},
 		"providers/connecting": {"providers/connections", "providers/configs", "providers/registry", "providers/outbound",
 			"providers/oauth", "providers/tokens"},
 
