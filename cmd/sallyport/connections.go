@@ -113,7 +113,7 @@ func (r *connectionRow) secret() string {
 
 type connectionsList struct {
 	Provider []string `placeholder:"KEY" help:"Only connections of these provider configurations."`
-	Status   []string `placeholder:"STATUS" enum:"active,needs_reauth,disabled" help:"Only connections with one of these statuses: active, needs_reauth, disabled."`
+	Status   []string `placeholder:"STATUS" enum:"pending,active,needs_reauth,expired,error,revoked,disabled" help:"Only connections with one of these statuses: pending, active, needs_reauth, expired, error, revoked, disabled."`
 	Health   []string `placeholder:"STATUS" enum:"healthy,unknown,degraded,unhealthy" help:"Only connections whose last test had one of these outcomes: healthy, unknown, degraded, unhealthy."`
 	AuthMode []string `placeholder:"MODE" help:"Only connections whose credentials are for one of these modes, or none."`
 	Tag      []string `placeholder:"KEY=VALUE" sep:"none" help:"Only connections with this tag; given several times, with all of them."`

@@ -154,6 +154,27 @@ func (in installation) configure(t *testing.T) {
 	}))
 }
 
+// depart stores a browser that is at a provider, for a connection that is there.
+func (in installation) depart(t *testing.T) {
+	t.Helper()
+	box, err := secretbox.Open(secretbox.Source{Path: filepath.Join(in.dir, "keyset.json")})
+	require.NoError(t, err)
+	sealed, err := box.Seal([]byte("{}"), secretbox.AD{Table: "connect_flows", Column: "secrets", RowID: "x"})
+	require.NoError(t, err)
+	require.NoError(t, in.open(t).Tx(t.Context(), func(tx *sql.Tx) error {
+		const far = 1 << 52 // no job removes it
+		_, err := tx.ExecContext(t.Context(), `INSERT INTO connect_links (id, token_hash, connection_uuid, environment_id,
+			team_id, provider_config_key, connection_id, auth_mode, client_id, redirect_url, state, scopes, attempts, connected,
+			created_ms, expires_ms) SELECT 'x', $1, min(c.uuid), min(c.environment_id), min(e.team_id), 'x', 'x', '', '', '', '',
+			'null', 0, $2, $3, $3 FROM connections c JOIN environments e ON e.id = c.environment_id`, []byte("x"), false,
+			int64(far))
+		require.NoError(t, err)
+		_, err = tx.ExecContext(t.Context(), `INSERT INTO connect_flows (id, link_id, environment_id, secrets, expires_ms)
+			SELECT 'x', 'x', environment_id, $1, $2 FROM connect_links`, sealed, int64(far))
+		return err
+	}))
+}
+
 const githubSecret = "a secret shared with the provider"
 
 // deliver does what GitHub does: it signs a body and posts it.
@@ -275,6 +296,7 @@ func TestRotateNextToServer(t *testing.T) {
 			"connection_config": map[string]any{"base_url": "https://api.example.test"},
 			"credentials":       map[string]any{"token": "a token"}})
 		in.configure(t)
+		in.depart(t)
 		subscribe()
 		s.deliver(t, "before")
 		receivers[0].verified(t, secrets[0])

@@ -39,6 +39,8 @@ import (
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/storing"
 	"sallyport/internal/providers/configs/configshttp"
+	"sallyport/internal/providers/connecting"
+	"sallyport/internal/providers/connecting/connectinghttp"
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/providers/connections/connectionshttp"
 	"sallyport/internal/providers/credentials"
@@ -164,6 +166,9 @@ func (p *parts) build() (*process, error) {
 	}
 	checks := connections.NewChecks(connections.ChecksConfig{Service: conns, Interval: p.cfg.ConnectionCheckInterval,
 		Logger: p.log, Node: p.node})
+	links := connecting.New(connecting.Config{DB: p.db, Clock: p.clock, Box: p.box, Providers: p.providers,
+		Configs: configService, Connections: connections.NewLinker(conns), Teams: ids.Team,
+		Protocol: tokens.NewProtocol(p.client, p.clock), PublicURL: p.cfg.PublicURL})
 	others := fleet.New(fleet.Config{DB: p.db, Clock: p.clock, Logger: p.log, Node: p.node, Role: p.cfg.Role})
 	deliveryStore := deliveries.NewStore(deliveries.StoreConfig{DB: p.db, Events: eventStore, Logger: p.log,
 		Emitters: []deliveries.Emitter{own}, Hints: others.Hints()})
@@ -228,7 +233,8 @@ func (p *parts) build() (*process, error) {
 		vault.Module(),
 		providerLimits.Module(),
 		configshttp.Module(configService, p.cfg.PublicURL),
-		checks.Extend(connectionshttp.Module(conns, p.cfg.PublicURL)),
+		checks.Extend(connectionshttp.Module(conns, links, p.cfg.PublicURL)),
+		connectinghttp.Module(links, p.cfg.PublicURL),
 		connections.TokensModule(conns),
 		subscriptionshttp.Module(subs),
 		teamhttp.Module(ids.Team),

@@ -50,7 +50,13 @@ func Dependencies() map[string][]string {
 		"providers/connections": {"providers/configs", "providers/registry", "providers/verification", "providers/outbound",
 			"providers/credentials", "providers/limiter", "providers/oauth", "providers/probes", "providers/tokens",
 			"identity/audit"},
-		"providers/limiter":      {"providers/outbound"},
+		"providers/limiter": {"providers/outbound"},
+		"providers/connecting": {"providers/connections", "providers/configs", "providers/registry", "providers/outbound",
+			"providers/oauth", "providers/tokens"},
+
+		// Creating a connection with a link is one operation with creating one without.
+		"providers/connectionshttp": {"providers/connecting"},
+
 		"webhooks/filters":       {"webhooks/events"},
 		"webhooks/subscriptions": {"identity/audit", "providers/connections", "providers/eventtypes", "webhooks/filters"},
 		"webhooks/events":        {"providers/eventtypes"},

@@ -86,6 +86,6 @@ func OpenIdentity(ctx context.Context, cfg *config.Config, d *db.DB, box *secret
 }
 
 func identityConfig(cfg *config.Config, d *db.DB, box *secretbox.Box, clk clock.Clock) identity.Config {
-	return identity.Config{DB: d, Box: box, Clock: clk, Issuer: cfg.PublicURL,
+	return identity.Config{DB: d, Box: box, Clock: clk, Issuer: cfg.PublicURL, Dev: cfg.Dev,
 		PayloadRetentionDays: cfg.WebhookPayloadRetentionDays, EventRetentionDays: cfg.WebhookEventRetentionDays}
 }

@@ -22,8 +22,8 @@ func TestPartsOfTheWork(t *testing.T) {
 		role.Serving: {"event-commits", "event-stream", "log-filters-not-evaluated", "store-key-use",
 			"store-rejections", "store-secret-matches"},
 		role.Working: {"connection-checks", "delivery-fanouts", "delivery-workers",
-			"enrol-connection-checks", "expire-idempotency-keys", "expire-key-usage", "expire-mails",
-			"expire-rate-limits", "expire-rejections", "expire-replays", "forget-replaced-secrets",
+			"enrol-connection-checks", "expire-connect-links", "expire-idempotency-keys", "expire-key-usage",
+			"expire-mails", "expire-rate-limits", "expire-rejections", "expire-replays", "forget-replaced-secrets",
 			"measure-replays", "measure-token-refreshes", "remove-expired-events", "replay-worker",
 			"reseal-values", "send-password-resets", "token-refresh", "trim-event-log"},
 	}

@@ -40,7 +40,6 @@ func exported() map[string]string {
 		"internal/platform/secretbox.KeyID":                       "tests see which key sealed a value",
 		"internal/providers/outbound.*":                           "what makes requests to providers drives it",
 		"internal/providers/oauth.*":                              "connections get their tokens by them",
-		"internal/providers/tokens.*":                             "connections get their tokens by them",
 		"internal/webhooks/deliveries.Insert":                     "tests store deliveries in any state",
 		"internal/webhooks/events.Change.Merge":                   "tests add changes up",
 		"internal/platform/sse.Reader.Next":                       "clients in tests skip blocks without an event",

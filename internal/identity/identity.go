@@ -32,6 +32,8 @@ type Config struct {
 	Issuer string
 	// PayloadRetentionDays and EventRetentionDays apply to environments that set nothing; 0 means 30 and 90.
 	PayloadRetentionDays, EventRetentionDays int
+	// Dev is development mode.
+	Dev bool
 	// Mails sends mails; nil means that no mail is sent.
 	Mails signin.Mailer
 	// Contents returns what keeps environments from being deleted. Without it none can be deleted.
@@ -58,7 +60,7 @@ func New(c Config) (*Services, error) {
 	in := c.Installation
 	s := &Services{}
 	s.Team = team.New(team.Config{DB: c.DB, Clock: c.Clock, PayloadRetentionDays: c.PayloadRetentionDays,
-		EventRetentionDays: c.EventRetentionDays, Contents: c.Contents,
+		EventRetentionDays: c.EventRetentionDays, Contents: c.Contents, Dev: c.Dev,
 		Ended: []team.EnvironmentEnded{members.ForgetEnvironment}})
 	s.Members = members.New(members.Config{DB: c.DB, Clock: c.Clock, Team: s.Team, Sessions: signin.Sessions{}})
 	s.AccessTokens, err = accesstokens.New(accesstokens.Config{DB: c.DB, Box: c.Box, Clock: c.Clock, Issuer: c.Issuer,

@@ -52,12 +52,16 @@ type Environment struct {
 	// Type is fixed: the keys that the environment has given out show it.
 	Type EnvironmentType
 	Retention
+	// RedirectURLs are those to which the connect page may send browsers back, compared as a whole.
+	RedirectURLs []string
 	// CreatedMillis is in Unix milliseconds.
 	CreatedMillis int64
 }
 
 // Version identifies what the environment shows.
-func (e Environment) Version() etag.Tag { return etag.Of(e.ID, e.Name, e.PayloadDays, e.EventDays) }
+func (e Environment) Version() etag.Tag {
+	return etag.Of(e.ID, e.Name, e.PayloadDays, e.EventDays, strings.Join(e.RedirectURLs, "\n"))
+}
 
 // NewEnvironment describes an environment to create.
 type NewEnvironment struct {
@@ -70,6 +74,8 @@ type NewEnvironment struct {
 type EnvironmentChange struct {
 	// Name is its new name; nil keeps the one it has.
 	Name *string
+	// RedirectURLs are its new ones; nil keeps those it has.
+	RedirectURLs *[]string
 	RetentionChange
 }
 
@@ -201,7 +207,7 @@ func addEnvironment(ctx context.Context, tx *sql.Tx, actor access.Principal, tea
 	now time.Time) (Environment, error) {
 	e := Environment{
 		ID: id.Environment(id.New(id.PrefixEnvironment)), Team: team, Name: n.Name, Type: n.Type, Retention: n.Retention,
-		CreatedMillis: clock.Millis(now),
+		RedirectURLs: []string{}, CreatedMillis: clock.Millis(now),
 	}
 	if err := insertEnvironment(ctx, tx, e); err != nil {
 		return Environment{}, orNameTaken(err)
@@ -222,6 +228,7 @@ func (s *Service) UpdateEnvironment(ctx context.Context, actor access.Principal,
 	if c.Name != nil {
 		violations = environmentNameViolations(*c.Name)
 	}
+	violations = append(violations, s.redirectViolations(c.RedirectURLs)...)
 	var e Environment
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		before, err := s.lockEnvironment(ctx, tx, team, env)
@@ -370,7 +377,7 @@ func environmentEvent(actor access.Principal, e Environment, action string, befo
 
 func environmentState(e Environment) audit.State {
 	return audit.State{"name": e.Name, "type": e.Type, "payload_retention_days": e.PayloadDays,
-		"event_retention_days": e.EventDays}
+		"event_retention_days": e.EventDays, "connect_redirect_urls": e.RedirectURLs}
 }
 
 // enumerate joins names as in a sentence.

@@ -22,6 +22,8 @@ type Config struct {
 	Clock clock.Clock
 	// PayloadRetentionDays and EventRetentionDays apply to environments that set nothing; 0 means 30 and 90.
 	PayloadRetentionDays, EventRetentionDays int
+	// Dev accepts http:// for every host that browsers are sent back to.
+	Dev bool
 	// Contents returns every kind of resource that keeps an environment from being deleted. It is called when one is to be
 	// deleted, once all capabilities are built. Without it no environment can be deleted.
 	Contents func() []module.Content
@@ -42,6 +44,7 @@ const (
 type Service struct {
 	db        *db.DB
 	clock     clock.Clock
+	dev       bool
 	contents  func() []module.Content
 	ended     []EnvironmentEnded
 	defaults  struct{ payload, event int64 }
@@ -50,7 +53,7 @@ type Service struct {
 
 // New returns a Service.
 func New(c Config) *Service {
-	s := &Service{db: c.DB, clock: c.Clock, contents: c.Contents, ended: c.Ended}
+	s := &Service{db: c.DB, clock: c.Clock, dev: c.Dev, contents: c.Contents, ended: c.Ended}
 	s.defaults.payload = int64(cmp.Or(c.PayloadRetentionDays, defaultPayloadDays))
 	s.defaults.event = int64(cmp.Or(c.EventRetentionDays, defaultEventDays))
 	return s

@@ -17,6 +17,7 @@ func environmentColumns(e *Environment) db.Columns {
 		db.Col("name", &e.Name),
 		db.Col("type", &e.Type),
 		db.Col("created_ms", &e.CreatedMillis),
+		db.Col("connect_redirect_urls", db.JSON(&e.RedirectURLs)),
 	}, retentionColumns(&e.Retention)...)
 }
 
@@ -101,6 +102,10 @@ func updateEnvironment(ctx context.Context, tx *sql.Tx, team id.Team, env id.Env
 	var set db.Columns
 	if c.Name != nil {
 		set = append(set, db.Col("name", c.Name))
+	}
+	if c.RedirectURLs != nil {
+		urls := append([]string{}, *c.RedirectURLs...)
+		set = append(set, db.Col("connect_redirect_urls", db.JSON(&urls)))
 	}
 	retention := retentionColumns(&c.Retention)
 	if c.PayloadSet {

@@ -47,6 +47,8 @@ type Environment struct {
 	// `live`: production. `test`: any other use. API keys of the environment show the type. It restricts nothing.
 	Type team.EnvironmentType `json:"type" example:"test"`
 	Retention
+	// The URLs to which the connect page may send browsers back.
+	ConnectRedirectURLs []string `json:"connect_redirect_urls" example:"[\"https://app.example.com/connected\"]"`
 	// When the environment was created.
 	CreatedAt httpapi.Time `json:"created_at" example:"2026-11-02T09:30:00.000Z"`
 }
@@ -65,8 +67,9 @@ type Retention struct {
 // ViewEnvironment returns the wire form of an environment.
 func ViewEnvironment(e team.Environment) Environment {
 	return Environment{ID: string(e.ID), Name: e.Name, Type: e.Type,
-		Retention: Retention{PayloadRetentionDays: e.PayloadDays, EventRetentionDays: e.EventDays},
-		CreatedAt: httpapi.TimeMillis(e.CreatedMillis)}
+		Retention:           Retention{PayloadRetentionDays: e.PayloadDays, EventRetentionDays: e.EventDays},
+		ConnectRedirectURLs: append([]string{}, e.RedirectURLs...),
+		CreatedAt:           httpapi.TimeMillis(e.CreatedMillis)}
 }
 
 // ViewEnvironments returns the wire form of a list, which is never nil.

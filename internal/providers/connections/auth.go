@@ -30,6 +30,8 @@ type Credentials struct {
 	Values map[string]secretbox.Secret
 	// Scopes are those of an OAuth token made elsewhere; nil if they are not known.
 	Scopes []string
+	// Requested are the scopes that were asked for; nil if they are not known.
+	Requested []string
 	// ExpiresAt is when an OAuth token made elsewhere expires; nil if it does not, or it is not known.
 	ExpiresAt *time.Time
 }
@@ -196,7 +198,7 @@ func (a *authenticator) test(ctx context.Context, v *apperr.Violations, engine *
 		}
 	}
 	store := &credentials.New{ConnectionUUID: current.UUID, Environment: current.Environment, Mode: mode.Name,
-		Values: values, ScopesGranted: given.Scopes, ExpiresAt: given.ExpiresAt}
+		Values: values, ScopesRequested: given.Requested, ScopesGranted: given.Scopes, ExpiresAt: given.ExpiresAt}
 	minted := true
 	if mode.Mints() && !ch.Untested {
 		var err error

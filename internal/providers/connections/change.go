@@ -1,6 +1,9 @@
 package connections
 
 import (
+	"context"
+	"database/sql"
+
 	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
@@ -31,6 +34,9 @@ type Change struct {
 	ConnectionConfig patch.Field[map[string]*string]
 	// Untested stores credentials without a test.
 	Untested bool
+	// Within is called in the transaction of the change, with the connection before and after it. An error undoes the
+	// change. It is for those who store a part of the change themselves.
+	Within func(ctx context.Context, tx *sql.Tx, before, after *Connection) error
 	// pinned are the hosts to which an earlier attempt would have sent the credentials; nil before.
 	pinned   []string
 	Tags     patch.Field[map[string]*string]
@@ -64,6 +70,8 @@ type NewConnection struct {
 	ConnectionID *string
 	// OnConflict applies if a connection has that id; empty means ConflictError.
 	OnConflict OnConflict
+	// Pending creates a connection for which a person connects an account later. It must not have credentials.
+	Pending bool
 	// Change sets the rest, from the defaults. An absent Alias requests the connection id as alias if it is free; a
 	// cleared one requests none.
 	Change
@@ -90,4 +98,12 @@ func (ch *Change) apply(c Connection) Connection {
 	c.Tags = patch.MergeMembers(c.Tags, ch.Tags)
 	c.Metadata = patch.Merge(c.Metadata, ch.Metadata)
 	return c
+}
+
+// within calls Within, if there is one. before is nil for a connection that is created.
+func (ch *Change) within(ctx context.Context, tx *sql.Tx, before, after *Connection) error {
+	if ch.Within == nil {
+		return nil
+	}
+	return ch.Within(ctx, tx, before, after)
 }

@@ -23,6 +23,8 @@ type Status string
 
 // The statuses.
 const (
+	// Pending connections wait for a person to connect an account.
+	Pending Status = "pending"
 	// Active connections accept webhooks and, if they have credentials, requests to the provider.
 	Active Status = "active"
 	// NeedsReauth connections have credentials that may not or cannot be used until they are given again.
@@ -39,7 +41,9 @@ const (
 )
 
 // statuses returns every status.
-func statuses() []Status { return []Status{Active, NeedsReauth, Expired, Error, Revoked, Disabled} }
+func statuses() []Status {
+	return []Status{Pending, Active, NeedsReauth, Expired, Error, Revoked, Disabled}
+}
 
 // The reasons of NeedsReauth, with tokens.ReasonGrantRefused and tokens.ReasonRefreshInterrupted.
 const (

@@ -51,6 +51,10 @@ func (s *Service) Create(ctx context.Context, actor access.Principal,
 	if err != nil {
 		return Connection{}, false, err
 	}
+	if in.Pending {
+		fresh.Status, fresh.EnabledStatus = Pending, Pending
+		provider = nil // a purpose follows
+	}
 	checkPurpose(&v, provider, auth, &in.Change)
 	auth.assign(&fresh)
 	invalid := v.Err()
@@ -170,6 +174,9 @@ func (s *Service) completeCreation(ctx context.Context, tx *sql.Tx, actor access
 	}
 	kinds, err := auth.apply(ctx, &s.auth, tx, c, now)
 	if err != nil {
+		return Connection{}, err
+	}
+	if err := ch.within(ctx, tx, nil, c); err != nil {
 		return Connection{}, err
 	}
 	return edit{s: s, tx: tx, actor: actor, now: now, kinds: kinds}.finish(ctx, c, actionCreate, nil)

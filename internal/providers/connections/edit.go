@@ -151,6 +151,22 @@ func publish(ctx context.Context, tx *sql.Tx, hooks []ChangeHook, c *Connection,
 	return db.Bump(ctx, tx, Collection, c.UUID)
 }
 
+// delete removes the connection with all that belongs to it.
+func (e edit) delete(ctx context.Context, c *Connection) error {
+	if err := releaseAlias(ctx, e.tx, c.UUID, e.now); err != nil {
+		return err
+	}
+	if err := remove(ctx, e.tx, c.Environment, c.UUID); err != nil {
+		return err
+	}
+	for _, hook := range e.s.onDelete {
+		if err := hook(ctx, e.tx, c.UUID); err != nil {
+			return err
+		}
+	}
+	return e.record(ctx, c, actionDelete, nil, nil)
+}
+
 // state returns the connection as the audit trail shows it, with its secrets by their ids. The caller's own metadata is
 // shown by the names of its fields: the values may be about people, and the trail is kept.
 func state(ctx context.Context, q querier, c *Connection) (audit.State, error) {

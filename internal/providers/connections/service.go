@@ -242,6 +242,9 @@ func (s *Service) update(ctx context.Context, e edit, current Connection, ch *Ch
 	if e.kinds, err = auth.apply(ctx, &s.auth, e.tx, &next, e.now); err != nil {
 		return Connection{}, err
 	}
+	if err := ch.within(ctx, e.tx, &current, &next); err != nil {
+		return Connection{}, err
+	}
 	if err := moveAlias(ctx, e.tx, &current, ch.Alias, e.now); err != nil {
 		return Connection{}, err
 	}
@@ -292,18 +295,7 @@ func (s *Service) Delete(ctx context.Context, actor access.Principal, providerCo
 	now := s.now()
 	_, err := s.editLocked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, c Connection) (Connection,
 		error) {
-		if err := releaseAlias(ctx, e.tx, c.UUID, now); err != nil {
-			return Connection{}, err
-		}
-		if err := remove(ctx, e.tx, c.Environment, c.UUID); err != nil {
-			return Connection{}, err
-		}
-		for _, hook := range s.onDelete {
-			if err := hook(ctx, e.tx, c.UUID); err != nil {
-				return Connection{}, err
-			}
-		}
-		return Connection{}, e.record(ctx, &c, actionDelete, nil, nil)
+		return Connection{}, e.delete(ctx, &c)
 	})
 	return err
 }

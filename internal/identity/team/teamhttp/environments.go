@@ -101,6 +101,10 @@ type environmentPatch struct {
 	// The name of the environment, unique in the team: lower-case letters, digits and hyphens, beginning with a letter.
 	// Default: unchanged.
 	Name patch.Optional[string] `json:"name,omitempty" pattern:"^[a-z][a-z0-9-]{0,62}$" example:"staging"`
+	// The URLs to which the connect page may send browsers back, at most 20. They begin with https://, or with http:// if
+	// the host is this machine, and have no fragment, user name or password. A link names exactly one of them, with its
+	// query. Default: unchanged.
+	ConnectRedirectURLs patch.Optional[[]string] `json:"connect_redirect_urls,omitempty" maxItems:"20" example:"[\"https://app.example.com/connected\"]"`
 	RetentionSettings
 }
 
@@ -157,7 +161,8 @@ func (h *handlers) getEnvironment(ctx context.Context, in *environmentInput) (*e
 
 func (h *handlers) updateEnvironment(ctx context.Context, in *updateEnvironmentInput) (*environmentOutput, error) {
 	return respondEnvironment(h.svc.UpdateEnvironment(ctx, access.From(ctx), id.Environment(in.ID),
-		team.EnvironmentChange{Name: in.Body.Name.Pointer(), RetentionChange: in.Body.change()}))
+		team.EnvironmentChange{Name: in.Body.Name.Pointer(), RedirectURLs: in.Body.ConnectRedirectURLs.Pointer(),
+			RetentionChange: in.Body.change()}))
 }
 
 func (h *handlers) deleteEnvironment(ctx context.Context, in *environmentInput) (*struct{}, error) {

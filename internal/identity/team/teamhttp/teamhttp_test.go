@@ -19,7 +19,8 @@ func TestEnvironments(t *testing.T) {
 		id, _ := made["id"].(string)
 		require.Equal(t, "/api/v1/team/environments/"+id, r.Header.Get("Location"))
 		require.Equal(t, map[string]any{"id": id, "name": "staging", "type": "test", "payload_retention_days": nil,
-			"event_retention_days": nil, "created_at": "2026-11-02T09:30:00.250Z"}, made)
+			"event_retention_days": nil, "connect_redirect_urls": []any{},
+			"created_at": "2026-11-02T09:30:00.250Z"}, made)
 		path := "/team/environments/" + id
 		require.Equal(t, made, s.As(http.MethodGet, path, nil).Object(t))
 		require.Equal(t, made, s.As(http.MethodGet, "/team/environments", nil).List(t)[0])

@@ -2,11 +2,13 @@ package connectionshttp
 
 import (
 	"context"
+	"time"
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/connecting"
 	"sallyport/internal/providers/connections"
 )
 
@@ -91,15 +93,48 @@ type creation struct {
 	// The behaviour if a connection with this id exists. `error` (default) returns 409. `update` updates the connection as
 	// PATCH does and returns 200.
 	OnConflict patch.Optional[connections.OnConflict] `json:"on_conflict,omitempty"`
+	// Creates the connection as `pending`, with a link under which a person connects their account. Give it instead of
+	// `credentials`. An `auth_mode` limits the page to that mode, and the page does not ask for values of
+	// `connection_config` that are given here.
+	Connect patch.Optional[ConnectTerms] `json:"connect,omitempty"`
 	Change
 }
 
 // request is the body of a POST to a connection: an operation, or a change.
 type request struct {
 	httpapi.RuleLimits
-	// The operation to run. It must be the only field in the body. Without it the body is an update.
-	Operation patch.Optional[string] `json:"operation,omitempty" enum:"disable,enable,refresh,revoke,delete,rotate_webhook_path"`
+	// The operation to run. It must be the only field in the body, but for `connect` of `reconnect`. Without it the body
+	// is an update.
+	Operation patch.Optional[string] `json:"operation,omitempty" enum:"disable,enable,reconnect,refresh,revoke,delete,rotate_webhook_path"`
+	// The terms of the link that `reconnect` makes.
+	Connect patch.Optional[ConnectTerms] `json:"connect,omitempty"`
 	Change
+}
+
+// ConnectTerms are the terms of a link.
+type ConnectTerms struct {
+	// Where the browser goes at the end: exactly one of the environment's `connect_redirect_urls`. It gets the parameters
+	// `state`, `provider`, `connection_id`, `status` (`connected` or `failed`) and, after a failure, `error`. Default: the
+	// page says that it can be closed.
+	RedirectURL patch.Optional[string] `json:"redirect_url,omitempty" maxLength:"2048" example:"https://app.example.com/connected"`
+	// A text of your own that comes back with the browser, at most 512 printable ASCII characters.
+	State patch.Optional[string] `json:"state,omitempty" maxLength:"512" example:"order-4711"`
+	// The OAuth scopes to request. Default: those of the provider configuration, or of the provider's definition.
+	Scopes patch.Optional[[]string] `json:"scopes,omitempty" maxItems:"100" example:"[\"repo\"]"`
+	// How long the link can be used, in seconds: 60 to 86400. Default 1800.
+	ExpiresIn patch.Optional[int64] `json:"expires_in,omitempty" minimum:"60" maximum:"86400" example:"1800"`
+}
+
+func (b *ConnectTerms) domain() connecting.Terms {
+	t := connecting.Terms{RedirectURL: b.RedirectURL.Value, State: b.State.Value,
+		Lifetime: time.Duration(b.ExpiresIn.Value) * time.Second}
+	if b.Scopes.Set {
+		t.Scopes = append([]string{}, b.Scopes.Value...)
+	}
+	if b.ExpiresIn.Set && b.ExpiresIn.Value == 0 {
+		t.Lifetime = 1 // no default for a value that is out of range
+	}
+	return t
 }
 
 // Check rejects an empty choice, which means the default to package connections.
@@ -112,11 +147,14 @@ func (b *creation) Check(_ context.Context, v *apperr.Violations) {
 // Check rejects an unknown operation, and a change alongside an operation.
 func (b *request) Check(_ context.Context, v *apperr.Violations) {
 	op := b.Operation.Pointer()
+	if b.Connect.Set && (op == nil || *op != opReconnect) {
+		v.Add("connect", "coherent", "must be given together with the operation reconnect only")
+	}
 	if op == nil {
 		return
 	}
-	if _, known := operations()[*op]; !known {
-		v.Add("operation", "enum", "must be disable, enable, refresh, revoke, delete or rotate_webhook_path")
+	if _, known := operations()[*op]; !known && *op != opReconnect {
+		v.Add("operation", "enum", "must be disable, enable, reconnect, refresh, revoke, delete or rotate_webhook_path")
 	}
 	for _, other := range []struct {
 		name string

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"sallyport/internal/platform/access"
@@ -16,6 +15,7 @@ import (
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/providers/configs"
+	"sallyport/internal/providers/connecting"
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/providers/probes"
 )
@@ -28,8 +28,8 @@ const (
 
 // Mount adds the operations on connections to the API. publicURL is the URL at which providers
 // reach the service, without a path.
-func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
-	h := &handlers{svc: svc, tester: connections.NewTester(svc), renewer: connections.NewRenewer(svc),
+func Mount(api *httpapi.API, svc *connections.Service, links *connecting.Service, publicURL string) {
+	h := &handlers{svc: svc, links: links, tester: connections.NewTester(svc), renewer: connections.NewRenewer(svc),
 		webhookBase: strings.TrimRight(publicURL, "/") + httpapi.Prefix + "/webhook/"}
 	op := func(o httpapi.Operation) httpapi.Operation {
 		o.Tag, o.Route, o.Environment = tag, access.RouteConnections, true
@@ -45,10 +45,11 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 		Summary:       "Create a connection",
 		Example: `{"provider": "github", "connection_id": "acme-production", ` +
 			`"webhook_secret": "the-secret-of-the-provider", "on_conflict": "update"}`,
-		Description: "Creates a connection that receives webhooks. Register its `webhook_url` at the provider. If " +
+		Description: "Creates a connection that receives webhooks. Register its `webhook_url` at the provider. With " +
+			"`credentials` requests to the provider can be made, too; with `connect` a person gives these on a page. If " +
 			"`on_conflict` is `update` and a connection with this id exists, that connection is updated instead, and the " +
 			"status code is 200.",
-		Errors: append([]apperr.Code{apperr.CodeConnectionExists}, conflicts...),
+		Errors: append([]apperr.Code{apperr.CodeConnectionExists, apperr.CodeProviderNotConfigured}, conflicts...),
 	}), h.create)
 	httpapi.RegisterList(api, op(httpapi.Operation{
 		ID: "list-connections", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK,
@@ -71,17 +72,19 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 	}), h.update)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "operate-connection", Method: http.MethodPost, Path: itemPath, Status: http.StatusOK,
-		Summary: "Disable, enable, refresh, revoke, rotate or delete a connection",
+		Summary: "Disable, enable, reconnect, refresh, revoke, rotate or delete a connection",
 		Example: `{"operation": "disable"}`,
 		Description: "Runs the `operation` of the body. Without `operation` the body updates the connection as PATCH " +
 			"does.\n\n" +
 			"- `disable`: responds to webhooks with 503 until `enable`.\n" +
 			"- `enable`: accepts webhooks again.\n" +
 			"- `rotate_webhook_path`: replaces the path token. The old `webhook_url` stops working immediately.\n" +
+			"- `reconnect`: makes a link under which a person connects the same account again. The present credentials are " +
+			"kept until others are proven. A link that the connection has stops working.\n" +
 			"- `refresh`: gets another access token from the provider.\n" +
 			"- `revoke`: asks the provider to revoke the credentials, and removes them. Webhooks are still accepted.\n" +
 			"- `delete`: asks the provider to revoke the credentials, and deletes the connection.",
-		Errors: conflicts, IfMatch: true,
+		Errors: append([]apperr.Code{apperr.CodeProviderNotConfigured}, conflicts...), IfMatch: true,
 	}), h.operate)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "delete-connection", Method: http.MethodDelete, Path: itemPath, Status: http.StatusNoContent,
@@ -98,6 +101,7 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 
 type handlers struct {
 	svc         *connections.Service
+	links       *connecting.Service
 	tester      *connections.Tester
 	renewer     connections.Renewer
 	webhookBase string
@@ -134,6 +138,9 @@ type createOutput struct {
 }
 
 func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, error) {
+	if in.Body.Connect.Set {
+		return h.connect(ctx, in)
+	}
 	c, created, err := h.svc.Create(ctx, access.From(ctx), in.Body.domain())
 	if err != nil {
 		return nil, err
@@ -142,8 +149,7 @@ func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, 
 		Body: h.view(c)}
 	if created {
 		out.Status = http.StatusCreated
-		out.Location = httpapi.Prefix + collectionPath + "/" + url.PathEscape(c.ProviderConfigKey) + "/" +
-			url.PathEscape(c.ConnectionID)
+		out.Location = location(&c)
 	}
 	return out, nil
 }
@@ -291,7 +297,9 @@ func (h *handlers) result(c connections.Connection, err error) (result, error) {
 }
 
 func (h *handlers) operate(ctx context.Context, in *operateInput) (*operateOutput, error) {
-	if name := in.Body.Operation.Pointer(); name != nil {
+	if name := in.Body.Operation.Pointer(); name != nil && *name == opReconnect {
+		return h.reconnect(ctx, in)
+	} else if name != nil {
 		r, err := operations()[*name](ctx, h, &in.Item)
 		if err != nil {
 			return nil, err

@@ -95,7 +95,7 @@ func newServer(t *testing.T, s testkit.Store) *server {
 			Providers: reg, Environments: live{}, Connections: connections.CountOfConfig})})
 	require.NoError(t, err)
 	api := httpapi.New(httpapi.Config{Version: "0", Logger: log, Clock: now, Auth: auth{}})
-	connectionshttp.Mount(api, svc, "https://gateway.example/")
+	connectionshttp.Mount(api, svc, nil, "https://gateway.example/")
 	ts := httptest.NewServer(api)
 	await.Close(t, ts)
 	srv := &server{t: t, api: api, url: ts.URL, a: id.New(id.PrefixEnvironment), b: id.New(id.PrefixEnvironment)}
@@ -189,7 +189,8 @@ func TestLife(t *testing.T) {
 			"auth_mode":"none","connection_config":{},"credentials":null,"scopes":null,"account":null,"health":null,
 			"rate_limit":null,"status":"active","status_reason":null,"tags":{"team":"a"},
 			"metadata":{"n":12345678901234567890.10},
-			"webhook_url":"` + url + `","created_at":"2026-03-04T05:06:07.008Z","updated_at":"2026-03-04T05:06:07.008Z"}`
+			"webhook_url":"` + url + `","connect_url":null,"connect_expires_at":null,
+			"created_at":"2026-03-04T05:06:07.008Z","updated_at":"2026-03-04T05:06:07.008Z"}`
 		require.JSONEq(t, want, made.text)
 		require.Contains(t, made.text, `"n":12345678901234567890.10`, "digits stay")
 
@@ -252,8 +253,8 @@ func TestViolations(t *testing.T) {
 	}{
 		{"no body", http.MethodPost, collection, ``, []string{"body required"}},
 		{"not JSON", http.MethodPost, collection, `{`, []string{"body json"}},
-		{"not built", http.MethodPost, collection, `{"provider":"github","connect":{}}`,
-			[]string{"body.connect unknown_field"}},
+		{"not built", http.MethodPost, collection, `{"provider":"github","risk":{}}`,
+			[]string{"body.risk unknown_field"}},
 		{"no credentials", http.MethodPost, collection, `{"provider":"github","credentials":[]}`,
 			[]string{"body.credentials type"}},
 		{"credential type", http.MethodPost, collection, `{"provider":"github","credentials":{"token":7}}`,
@@ -399,7 +400,7 @@ func TestPages(t *testing.T) {
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	api := httpapi.New(httpapi.Config{Version: "0", Clock: clock.System(), Auth: auth{}})
-	connectionshttp.Mount(api, nil, "https://gateway.example")
+	connectionshttp.Mount(api, new(connections.Service), nil, "https://gateway.example")
 	text, err := api.Document()
 	require.NoError(t, err)
 	var doc struct {

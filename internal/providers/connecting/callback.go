@@ -1,0 +1,166 @@
+package connecting
+
+import (
+	"context"
+	"crypto/subtle"
+	"database/sql"
+	"net/url"
+	"slices"
+
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/configs"
+	"sallyport/internal/providers/connections"
+	"sallyport/internal/providers/oauth"
+	"sallyport/internal/providers/outbound"
+	"sallyport/internal/providers/tokens"
+)
+
+// Return takes the query with which a provider sent a browser back, to the redirect URI of a provider configuration.
+// The error is a *Problem where words for the person exist.
+func (s *Service) Return(ctx context.Context, key string, browser secretbox.Secret, query url.Values) (*Step, error) {
+	if len(query["state"]) != 1 {
+		return nil, s.counted(linkProblem(wordsState))
+	}
+	var f flow
+	found := false
+	err := s.cfg.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
+		f, found, err = s.flows.take(ctx, tx, secretbox.Secret(query.Get("state")))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !found || !s.cfg.Clock.Now().Before(f.expiresAt) {
+		return nil, s.counted(linkProblem(wordsState))
+	}
+	l, found, err := findLink(ctx, s.cfg.DB.Read(), new(db.Where).And("environment_id = ?", string(f.environment)).
+		And("id = ?", f.linkID))
+	switch {
+	case err != nil:
+		return nil, err
+	case !found || l.connected:
+		return nil, s.counted(linkProblem(wordsUsed))
+	case l.providerConfigKey != key, // a mix-up: another provider than the one that was asked (RFC 9700, section 4.4)
+		l.browserHash == nil || subtle.ConstantTimeCompare(l.browserHash, hashOf(browser)) != 1:
+		return nil, s.counted(linkProblem(wordsState))
+	}
+	o, err := s.lead(ctx, l)
+	if err != nil {
+		return nil, s.counted(err)
+	}
+	page, err := s.page(ctx, o, f.Mode, nil)
+	if err != nil {
+		return nil, err
+	}
+	if page.Mode == nil || f.ClientID != o.config.ClientID {
+		return nil, s.counted(linkProblem(wordsChanged))
+	}
+	missing, err := s.arrive(ctx, o, page.Mode, &f, query)
+	step, err := s.concluded(ctx, o, page, err)
+	if err != nil {
+		return nil, err
+	}
+	if step.Form != nil { // there is no form for what the provider sent
+		p := &Problem{Code: codeProvider, Words: "The provider's response does not fit the settings of this connection. " +
+			"Nothing was connected.", Back: o.back("failed", codeProvider), Retry: true}
+		return nil, s.counted(p)
+	}
+	step.Missing = missing
+	return step, nil
+}
+
+// arrive exchanges what the provider sent for tokens, and connects. It returns the scopes that were not granted.
+func (s *Service) arrive(ctx context.Context, o *opened, m *outbound.Mode, f *flow, query url.Values) ([]string,
+	error) {
+	grant, config, err := s.grant(ctx, o, m, f, query)
+	if err != nil {
+		return nil, err
+	}
+	given := connections.Credentials{Values: grant.Values, Requested: f.Scopes, Scopes: grant.Scopes}
+	if given.Scopes == nil {
+		given.Scopes = f.Scopes // RFC 6749, section 5.1
+	}
+	if !grant.ExpiresAt.IsZero() {
+		given.ExpiresAt = &grant.ExpiresAt
+	}
+	if m.Kind != outbound.OAuth2 {
+		given.Requested, given.Scopes = nil, nil
+	}
+	missing := slices.DeleteFunc(slices.Clone(given.Requested), func(scope string) bool {
+		return slices.Contains(given.Scopes, scope)
+	})
+	return missing, s.connect(ctx, o, m, config, given)
+}
+
+// grant exchanges what the provider sent for tokens. config has all settings that were entered or found.
+func (s *Service) grant(ctx context.Context, o *opened, m *outbound.Mode, f *flow, query url.Values) (
+	grant *tokens.Grant, config map[string]string, err error) {
+	config = o.given(f.Given)
+	if m.Kind == outbound.OAuth1 {
+		token, verifier, err := oauth.ParseOAuth1Callback(query)
+		if err != nil {
+			return nil, nil, err
+		}
+		if token.Reveal() != f.Token {
+			return nil, nil, oauth.ErrCallback
+		}
+		target, err := s.cfg.Connections.Where(ctx, &o.connection, o.engine, m.Name, config)
+		if err != nil {
+			return nil, nil, err
+		}
+		grant, err = s.cfg.Protocol.AccessToken(ctx, s.source(o, target), oauth.OAuth1Token{Token: token,
+			Secret: secretbox.Secret(f.Secret)}, verifier)
+		if err != nil {
+			return nil, nil, err
+		}
+	} else if grant, err = s.exchange(ctx, o, m, f, query, config); err != nil {
+		return nil, nil, err
+	}
+	for name, value := range grant.Config {
+		config[name] = value
+	}
+	for name, value := range config {
+		if o.connection.Config[name] == value {
+			delete(config, name)
+		}
+	}
+	return grant, config, nil
+}
+
+// exchange exchanges a code. It adds to config what came with the redirect.
+func (s *Service) exchange(ctx context.Context, o *opened, m *outbound.Mode, f *flow, query url.Values,
+	config map[string]string) (*tokens.Grant, error) {
+	back, refused := oauth.ParseCallback(oauth.CallbackSpec{CodeParam: m.OAuth.CodeParam,
+		Metadata: m.OAuth.RedirectMetadata}, query)
+	if refused == nil {
+		accepted, _ := o.engine.ResolveConfig(m.Name, back.Metadata)
+		for name := range back.Metadata {
+			if value := accepted[name].Reveal(); value != "" {
+				config[name] = value
+			}
+		}
+	}
+	target, err := s.cfg.Connections.Where(ctx, &o.connection, o.engine, m.Name, config)
+	if err != nil {
+		return nil, err
+	}
+	source := s.source(o, target)
+	issuer, err := s.cfg.Protocol.Issuer(source)
+	if err != nil {
+		return nil, err
+	}
+	// An error is as foreign as a code, so its issuer is compared, too.
+	if back.State != "" {
+		if err := oauth.CheckIssuer(issuer, back.Issuer, issuer != ""); err != nil {
+			return nil, err
+		}
+	}
+	if refused != nil {
+		return nil, refused
+	}
+	grant, err := s.cfg.Protocol.Exchange(ctx, source, oauth.Code{Code: back.Code, Param: m.OAuth.CodeParam,
+		RedirectURI: configs.RedirectURI(s.cfg.PublicURL, o.providerConfigKey),
+		Verifier:    secretbox.Secret(f.Verifier)})
+	return grant, err
+}

@@ -1,0 +1,180 @@
+// Package connecting owns the links under which a person connects an account to a connection: what their pages show and
+// accept, the way to a provider and back, and what follows. See README.md.
+package connecting
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"time"
+
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/connections"
+	"sallyport/internal/providers/outbound"
+	"sallyport/internal/providers/registry"
+)
+
+// Limits of links.
+const (
+	// DefaultLifetime, minLifetime and MaxLifetime are how long a link can be used.
+	DefaultLifetime = 30 * time.Minute
+	minLifetime     = time.Minute
+	MaxLifetime     = 24 * time.Hour
+	// pendingLifetime is how long a connection waits that no one has connected, since its last link.
+	pendingLifetime = 7 * 24 * time.Hour
+	// flowLifetime is how long a browser may stay at the provider.
+	flowLifetime = 10 * time.Minute
+	// maxState is in bytes, maxScopes and maxScope bound the scopes.
+	maxState  = 512
+	maxScopes = 100
+	maxScope  = 255
+	// maxAttempts is how often a link can be submitted. Each time the provider gets requests.
+	maxAttempts = 20
+)
+
+// Terms describe a link to make. A nil field has a default.
+type Terms struct {
+	// RedirectURL is where browsers go at the end: one of those of the environment. Empty for nowhere.
+	RedirectURL string
+	// State comes back with the browser.
+	State string
+	// Scopes are requested instead of those of the provider configuration or definition.
+	Scopes []string
+	// Lifetime is how long the link can be used; 0 for DefaultLifetime.
+	Lifetime time.Duration
+}
+
+// Made is a link. Its URL is shown once.
+type Made struct {
+	Connection connections.Connection
+	URL        secretbox.Secret
+	ExpiresAt  time.Time
+}
+
+// link is a stored link.
+type link struct {
+	id                string
+	tokenHash         []byte
+	connectionUUID    string
+	environment       id.Environment
+	team              id.Team
+	providerConfigKey string
+	connectionID      string
+	// mode is the only one that can be chosen; empty for any.
+	mode string
+	// clientID is the OAuth client for which the link was made.
+	clientID    string
+	redirectURL string
+	state       string
+	// scopes are nil where the configuration decides.
+	scopes []string
+	// browserHash is of the cookie of the browser that has begun; nil before.
+	browserHash []byte
+	attempts    int64
+	connected   bool
+	createdAt   time.Time
+	expiresAt   time.Time
+}
+
+// Problem says in words why a page cannot go on. The words are for people and have no secret.
+type Problem struct {
+	// Code is what the redirect URL gets as error.
+	Code string
+	// Words are sentences. Quote is the provider's message, if it sent one: foreign input.
+	Words, Quote string
+	// Retry is true if the link can be used for another attempt.
+	Retry bool
+	// Back is where the browser goes at the end; empty for nowhere.
+	Back string
+}
+
+// Error implements error.
+func (p *Problem) Error() string { return p.Code + ": " + p.Words }
+
+// The codes that the redirect URL gets as error.
+const (
+	codeDeclined        = "access_denied"
+	codeMismatch        = "account_mismatch"
+	codeCredentials     = "invalid_credentials" //nolint:gosec // a code
+	codeProvider        = "provider_error"
+	codeUnavailable     = "provider_unavailable"
+	codeSettingsChanged = "settings_changed"
+	// codeLink is of problems of links themselves, which lead nowhere.
+	codeLink = "link"
+)
+
+// Page is what a link shows.
+type Page struct {
+	// Team and Provider are names for people.
+	Team, Provider string
+	// Modes are the ways to connect; Mode is the chosen one, nil while there is a choice.
+	Modes []*outbound.Mode
+	Mode  *outbound.Mode
+	// Fields are what is asked for, in their order.
+	Fields []Field
+	// Settings are values that are fixed, as title and value.
+	Settings [][2]string
+	// Scopes are what a provider is asked for.
+	Scopes []string
+	// Host is the one that the browser is sent back to; empty for none. Again is true if credentials are replaced.
+	Host  string
+	Again bool
+	// Errors are about no field.
+	Errors []string
+}
+
+// Field is an input.
+type Field struct {
+	outbound.Field
+	// Input is its name in the form.
+	Input string
+	// Value is what was entered, but for secrets.
+	Value string
+	// Error says what is wrong with it; empty for nothing.
+	Error string
+}
+
+// Step is what follows a submission or a return.
+type Step struct {
+	// Form is shown again with its errors; nil if it was accepted.
+	Form *Page
+	// To is where the browser goes: to the provider, or back; empty for nowhere.
+	To string
+	// Connected is true at the end.
+	Connected bool
+	// Team and Provider are names for people, and Host the one that To leads to.
+	Team, Provider, Host string
+	// Missing are scopes that were asked for and not granted.
+	Missing []string
+}
+
+// Providers returns the present definition of a provider.
+type Providers interface {
+	Get(slug string) (*registry.Provider, bool)
+}
+
+// Teams knows teams and their environments.
+type Teams interface {
+	// RedirectURLs returns the URLs to which browsers may be sent back, or not_found.
+	RedirectURLs(ctx context.Context, env id.Environment) ([]string, error)
+	// NameOf returns the name of a team.
+	NameOf(ctx context.Context, team id.Team) (string, error)
+}
+
+// newToken returns 256 random bits.
+func newToken() secretbox.Secret {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // it never fails: the process ends instead
+	return secretbox.Secret(base64.RawURLEncoding.EncodeToString(b[:]))
+}
+
+// hashOf returns the hash of a token; nil for a text that is none, so that it costs no query.
+func hashOf(token secretbox.Secret) []byte {
+	if b, err := base64.RawURLEncoding.DecodeString(token.Reveal()); err != nil || len(b) != 32 {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(token.Reveal()))
+	return sum[:]
+}

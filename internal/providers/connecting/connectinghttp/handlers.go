@@ -1,0 +1,200 @@
+// Package connectinghttp serves the pages on which a person connects an account, without JavaScript.
+package connectinghttp
+
+import (
+	"bytes"
+	"errors"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/obs"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/connecting"
+)
+
+const (
+	pagePath     = connecting.PagePath + "{token}"
+	callbackPath = "/oauth/callback/{provider}"
+	// maxBody bounds a form: the largest credential has 16 KiB, and percent-encoding triples it.
+	maxBody = 256 << 10
+)
+
+type handlers struct {
+	svc       *connecting.Service
+	cookie    cookie
+	origin    string
+	templates *template.Template
+	policy    string
+}
+
+// mount adds the pages. They are no part of the API, and of no use to programs.
+func mount(api *httpapi.API, svc *connecting.Service, publicURL string) {
+	h := &handlers{svc: svc, cookie: newCookie(publicURL), origin: strings.TrimRight(publicURL, "/"),
+		templates: template.Must(template.New("page").Parse(document)), policy: contentSecurityPolicy()}
+	limited := func(pattern string, fn http.HandlerFunc) {
+		api.Handle(pattern, api.LimitedByAddress(fn))
+	}
+	limited("GET "+pagePath, h.open)
+	limited("POST "+pagePath, h.submit)
+	limited("GET "+callbackPath, h.back)
+}
+
+// view is what the template shows.
+type view struct {
+	Style template.CSS
+	Title string
+	// Path is that of the link's page, and Chosen the mode in a form.
+	Path    string
+	Page    *connecting.Page
+	Done    *connecting.Step
+	Failure *connecting.Problem
+	Target  template.URL
+	// Host is the one that Target leads to.
+	Host string
+	// Invalid is the number of fields with an error, and of other errors.
+	Invalid int
+}
+
+func (h *handlers) open(w http.ResponseWriter, r *http.Request) {
+	page, err := h.svc.Open(r.Context(), token(r), h.cookie.read(r), r.URL.Query().Get("mode"))
+	if err != nil {
+		h.fail(w, r, err)
+		return
+	}
+	h.show(w, r, http.StatusOK, view{Title: "Connect " + page.Provider, Path: r.URL.EscapedPath(), Page: page})
+}
+
+func token(r *http.Request) secretbox.Secret { return secretbox.Secret(r.PathValue("token")) }
+
+func (h *handlers) submit(w http.ResponseWriter, r *http.Request) {
+	if !h.fromOwnPage(r) {
+		h.fail(w, r, &connecting.Problem{Words: "This form was sent from another site, or your browser is too old to " +
+			"show where it came from. Open the link again."})
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	if err := r.ParseForm(); err != nil {
+		h.fail(w, r, &connecting.Problem{Words: "The form could not be read, or is too large."})
+		return
+	}
+	values := map[string]string{}
+	for name, list := range r.PostForm {
+		if len(list) == 1 {
+			values[name] = strings.ReplaceAll(list[0], "\r\n", "\n")
+		}
+	}
+	browser := h.cookie.read(r)
+	if browser == "" {
+		browser = connecting.NewBrowser()
+	}
+	step, err := h.svc.Submit(r.Context(), token(r), browser, values["mode"], values)
+	if err != nil {
+		h.fail(w, r, err)
+		return
+	}
+	w.Header().Add("Set-Cookie", h.cookie.header(browser))
+	if step.Form == nil {
+		h.next(w, r, step)
+		return
+	}
+	v := view{Title: "Connect " + step.Form.Provider, Path: r.URL.EscapedPath(), Page: step.Form,
+		Invalid: len(step.Form.Errors)}
+	for i := range step.Form.Fields {
+		if step.Form.Fields[i].Error != "" {
+			v.Invalid++
+		}
+	}
+	status := http.StatusOK
+	if v.Invalid > 0 {
+		status, v.Title = http.StatusUnprocessableEntity, "Error: "+v.Title
+	}
+	h.show(w, r, status, v)
+}
+
+// fromOwnPage reports whether a form was sent by one of our pages: another site must not make a browser connect the
+// account of its user. Browsers send Sec-Fetch-Site where they can trust the address; the Origin is hidden by the
+// pages' referrer policy.
+func (h *handlers) fromOwnPage(r *http.Request) bool {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
+		return site == "same-origin"
+	}
+	return r.Header.Get("Origin") == h.origin
+}
+
+func (h *handlers) back(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet { // the pattern GET includes HEAD, and a prefetch must not use the state
+		h.fail(w, r, &connecting.Problem{Words: "The method is not allowed here."})
+		return
+	}
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		query = url.Values{} // it has no state
+	}
+	step, err := h.svc.Return(r.Context(), r.PathValue("provider"), h.cookie.read(r), query)
+	if err != nil {
+		h.fail(w, r, err)
+		return
+	}
+	h.next(w, r, step)
+}
+
+// next shows the page that leads on: to the provider, back to where the person came from, or nowhere. It is a page and
+// no redirect, because a browser would apply the form-action of the page with the form to every host on the way.
+func (h *handlers) next(w http.ResponseWriter, r *http.Request, step *connecting.Step) {
+	v := view{Title: "Continue to " + step.Provider, Done: step, Target: template.URL(step.To), //nolint:gosec // checked
+		Host: step.Host}
+	if step.Connected {
+		v.Title = step.Provider + " is connected"
+	}
+	if step.To != "" && len(step.Missing) == 0 {
+		w.Header().Set("Refresh", "0; url="+step.To)
+	}
+	h.show(w, r, http.StatusOK, v)
+}
+
+// fail shows an error in words.
+func (h *handlers) fail(w http.ResponseWriter, r *http.Request, err error) {
+	var p *connecting.Problem
+	status := http.StatusBadRequest
+	if !errors.As(err, &p) {
+		if apperr.Is(err, apperr.CodeNotFound) {
+			p, status = &connecting.Problem{Words: "This link is not valid any more."}, http.StatusGone
+		} else {
+			obs.LineFrom(r.Context()).Fail(err)
+			status = http.StatusInternalServerError
+			p = &connecting.Problem{Words: "Something went wrong here, and nothing was connected. Try again in a few minutes."}
+		}
+	}
+	h.show(w, r, status, view{Title: "Not connected", Failure: p, Target: template.URL(p.Back), //nolint:gosec // checked
+		Host: hostOf(p.Back)})
+}
+
+func hostOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+func (h *handlers) show(w http.ResponseWriter, r *http.Request, status int, v view) {
+	v.Style = template.CSS(style) //nolint:gosec // it is ours
+	var page bytes.Buffer
+	if err := h.templates.Execute(&page, v); err != nil {
+		httpapi.WriteError(w, r, err)
+		return
+	}
+	header := w.Header()
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Content-Security-Policy", h.policy)
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Frame-Options", "DENY")
+	header.Set("X-Robots-Tag", "noindex")
+	w.WriteHeader(status)
+	_, _ = w.Write(page.Bytes()) // the client is gone when this fails
+}

@@ -1,0 +1,194 @@
+package connectinghttp_test
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/patch"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/platform/testkit"
+	"sallyport/internal/providers/configs"
+	"sallyport/internal/providers/connections"
+)
+
+// OAuth connects: with PKCE, the scopes, the redirect's settings and the account; what was not granted is shown.
+func TestOAuth(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w := newWorld(t, s)
+		w.client("client")
+		w.provider.set(func(p *provider) { p.scope = "read" })
+		link, b := w.link("c", "oauth2"), w.browser()
+		page := b.open(link)
+		require.Contains(t, page.text, "<code>write</code>")
+		require.Contains(t, page.text, w.provider.URL, "settings that are fixed are shown")
+		require.NotContains(t, page.text, `name="config.base_url"`)
+		q := b.authorize(link, "oauth2")
+		require.Equal(t, []string{"client", "read write", "S256", w.url + "/oauth/callback/acme"},
+			[]string{q.Get("client_id"), q.Get("scope"), q.Get("code_challenge_method"), q.Get("redirect_uri")})
+		require.Len(t, q.Get("state"), 43)
+		done := b.comeBack("acme", granted(q.Get("state")))
+		require.Equal(t, http.StatusOK, done.status, done.text)
+		require.Contains(t, done.text, "not granted")
+		require.Contains(t, done.text, "https://app.example.com/done?connection_id=c&amp;provider=acme&amp;state=st%26te"+
+			"&amp;status=connected&amp;tab=1")
+		require.Empty(t, done.to, "there is something to read first")
+		c := w.get("c")
+		require.Equal(t, connections.Active, c.Status)
+		require.Equal(t, "7", c.Account.ID)
+		require.Equal(t, "t-1", c.Config["tenant"])
+		require.Equal(t, []string{"access_token", "refresh_token"}, c.Credentials.Fields)
+		require.Equal(t, []string{"read", "write"}, c.Credentials.ScopesRequested)
+		require.Equal(t, []string{"read"}, c.Credentials.ScopesGranted)
+		require.WithinDuration(t, w.clock.Now().Add(time.Hour), *c.Credentials.ExpiresAt, 0)
+		require.Contains(t, w.kinds, connections.Connected)
+		replayed := b.comeBack("acme", granted(q.Get("state")))
+		require.Equal(t, http.StatusBadRequest, replayed.status)
+		require.Contains(t, replayed.text, "This page is out of date")
+		require.NotContains(t, w.log.String(), q.Get("state"))
+		require.NotContains(t, w.log.String(), "good-code")
+	})
+}
+
+// A state works once, for ten minutes, in its browser, for its configuration and its issuer.
+func TestCallbackIsBound(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w := newWorld(t, s)
+		w.client("client")
+		link, b := w.link("c", "oauth2"), w.browser()
+		begin := func() string { return b.authorize(link, "oauth2").Get("state") }
+		const outOfDate = "This page is out of date"
+		for name, try := range map[string]func(state string) shown{
+			"foreign state": func(string) shown { return b.comeBack("acme", granted(link[len(link)-43:])) },
+			"no state":      func(string) shown { return b.comeBack("acme", url.Values{"code": {"good-code"}}) },
+			"two states": func(state string) shown {
+				return b.comeBack("acme", url.Values{"code": {"good-code"}, "state": {state, state}})
+			},
+			"second browser": func(state string) shown { return w.browser().comeBack("acme", granted(state)) },
+			"other provider": func(state string) shown { return b.comeBack("acme-eu", granted(state)) },
+			"expired": func(state string) shown {
+				w.clock.Advance(10 * time.Minute)
+				return b.comeBack("acme", granted(state))
+			},
+		} {
+			page := try(begin())
+			require.Equal(t, http.StatusBadRequest, page.status, name)
+			require.Contains(t, page.text, outOfDate, name)
+		}
+		for _, iss := range []string{"", "https://evil.example"} {
+			q := granted(begin())
+			q.Set("iss", iss)
+			page := b.comeBack("acme", q)
+			require.Contains(t, page.text, "another server than the one that was asked")
+			require.Contains(t, page.text, "status=failed")
+		}
+		head := begin()
+		require.Equal(t, http.StatusBadRequest, b.do(http.MethodHead, w.url+"/oauth/callback/acme?"+
+			granted(head).Encode(), "").status)
+		require.Equal(t, connections.Pending, w.get("c").Status)
+		require.Nil(t, w.get("c").Credentials)
+		require.Equal(t, http.StatusOK, b.comeBack("acme", granted(head)).status, "a prefetch uses no state")
+		require.Equal(t, connections.Active, w.get("c").Status)
+	})
+}
+
+// Errors of the provider are words on a page, with the way back; the link can be used again.
+func TestErrorsOfTheProvider(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w := newWorld(t, s)
+		w.client("client")
+		link, b := w.link("c", "oauth2"), w.browser()
+		for _, c := range []struct {
+			change func(p *provider)
+			query  url.Values
+			words  []string
+			code   string
+		}{
+			{nil, url.Values{"error": {"access_denied"}, "error_description": {"The <b>user</b> said no"}},
+				[]string{"Access was declined", "The &lt;b&gt;user&lt;/b&gt; said no"}, "access_denied"},
+			{nil, url.Values{"error": {"server_error"}}, []string{"The provider has a problem"}, "provider_error"},
+			{nil, url.Values{}, []string{"incomplete or malformed"}, "provider_error"},
+			{nil, url.Values{"code": {"bad-code"}}, []string{"does not accept the sign-in", "No &lt;i&gt;such&lt;/i&gt; code"},
+				"provider_error"},
+			{func(p *provider) { p.status = http.StatusBadGateway }, url.Values{"code": {"good-code"}},
+				[]string{"cannot be reached"}, "provider_unavailable"},
+		} {
+			w.provider.set(func(p *provider) { p.status = 0 })
+			q := b.authorize(link, "oauth2")
+			if c.change != nil {
+				w.provider.set(c.change)
+			}
+			c.query.Set("state", q.Get("state"))
+			c.query.Set("iss", "https://acme.example")
+			page := b.comeBack("acme", c.query)
+			require.Equal(t, http.StatusBadRequest, page.status)
+			for _, words := range c.words {
+				require.Contains(t, page.text, words)
+			}
+			require.Contains(t, page.text, "error="+c.code+"&amp;provider=acme")
+			require.Empty(t, page.to, "there is something to read first")
+			require.Equal(t, c.code, w.get("c").StatusReason)
+		}
+		w.provider.set(func(p *provider) { p.status = 0 })
+		require.Equal(t, http.StatusOK, b.comeBack("acme", granted(b.authorize(link, "oauth2").Get("state"))).status)
+	})
+}
+
+// A link serves the OAuth client for which it was made, and a browser that comes back for another gets words.
+func TestClientChanges(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w := newWorld(t, s)
+		w.client("client")
+		link, b := w.link("c", "oauth2"), w.browser()
+		q := b.authorize(link, "oauth2")
+		_, err := w.configs.Update(t.Context(), w.actor, "acme", configs.Change{ClientID: patch.To("another"),
+			ClientSecret: patch.To(secretbox.Secret("s"))})
+		require.NoError(t, err)
+		for _, page := range []shown{b.comeBack("acme", granted(q.Get("state"))), b.open(link),
+			b.submit(link, "mode", "oauth2")} {
+			require.Equal(t, http.StatusBadRequest, page.status)
+			require.Contains(t, page.text, "have changed since the link was made")
+		}
+		require.Nil(t, w.get("c").Credentials)
+	})
+}
+
+// OAuth 1.0a takes the same way.
+func TestOAuth1(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w := newWorld(t, s)
+		w.client("client")
+		link, b := w.link("c", "oauth1"), w.browser()
+		page := b.submit(link, "mode", "oauth1")
+		require.Equal(t, w.provider.URL+"/authorize1?oauth_token=temporary", page.to, page.text)
+		state := stateOf(t, w)
+		require.Contains(t, b.comeBack("acme", url.Values{"state": {"x"}, "oauth_token": {"temporary"},
+			"oauth_verifier": {"good-verifier"}}).text, "out of date")
+		done := b.comeBack("acme", url.Values{"state": {state}, "oauth_token": {"temporary"},
+			"oauth_verifier": {"good-verifier"}})
+		require.Equal(t, http.StatusOK, done.status, done.text)
+		require.Equal(t, []string{"token", "token_secret"}, w.get("c").Credentials.Fields)
+		page = b.submit(w.link("d", "oauth1"), "mode", "oauth1")
+		require.Equal(t, http.StatusOK, page.status)
+		require.Contains(t, b.comeBack("acme", url.Values{"state": {stateOf(t, w)}, "denied": {"temporary"}}).text,
+			"Access was declined")
+	})
+}
+
+// stateOf returns the state of the callback that the provider was last given.
+func stateOf(t *testing.T, w *world) string {
+	t.Helper()
+	w.provider.mu.Lock()
+	defer w.provider.mu.Unlock()
+	u, err := url.Parse(w.provider.callback)
+	require.NoError(t, err)
+	return u.Query().Get("state")
+}

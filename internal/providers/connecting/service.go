@@ -1,0 +1,282 @@
+package connecting
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/configs"
+	"sallyport/internal/providers/connections"
+	"sallyport/internal/providers/outbound"
+	"sallyport/internal/providers/tokens"
+)
+
+// Config holds the dependencies of a Service. All are needed.
+type Config struct {
+	DB          *db.DB
+	Clock       clock.Clock
+	Box         *secretbox.Box
+	Providers   Providers
+	Configs     *configs.Service
+	Connections connections.Linker
+	Protocol    *tokens.Protocol
+	Teams       Teams
+	// PublicURL is the URL at which browsers reach the service.
+	PublicURL string
+}
+
+// Service applies the rules of links. It is safe for concurrent use.
+type Service struct {
+	cfg     Config
+	flows   flowStore
+	metrics metrics
+}
+
+// New returns a Service.
+func New(cfg Config) *Service {
+	cfg.PublicURL = strings.TrimRight(cfg.PublicURL, "/")
+	return &Service{cfg: cfg, flows: flowStore{cfg.Box}, metrics: newMetrics()}
+}
+
+// PagePath is the path of a link's page, before its token.
+const PagePath = "/connect/"
+
+// Create creates a connection that is pending, with a link. It returns the errors of connections.Service.Create, and
+// provider_not_configured if every way to connect needs an OAuth client that the configuration does not have.
+// Locations of validation errors are those of the body of the request.
+func (s *Service) Create(ctx context.Context, actor access.Principal, in connections.NewConnection, n Terms) (Made,
+	error) {
+	var v apperr.Violations
+	if in.Credentials.Set {
+		v.Add("credentials", "coherent", "must not be given together with connect")
+	}
+	if in.OnConflict == connections.ConflictUpdate {
+		v.Add("on_conflict", "coherent", "must not be update together with connect; run the operation reconnect")
+	}
+	key := ""
+	for _, name := range []*string{in.Provider, in.ProviderConfigKey} {
+		if name != nil {
+			key = *name
+		}
+	}
+	mode := ""
+	if in.AuthMode != nil {
+		mode, in.AuthMode = *in.AuthMode, nil
+	}
+	made := Made{}
+	l, token, err := s.prepare(ctx, &v, actor.Environment, key, mode, &n)
+	if err != nil {
+		return Made{}, err
+	}
+	in.Pending = true
+	if v.Err() == nil {
+		in.Within = func(ctx context.Context, tx *sql.Tx, _, c *connections.Connection) error {
+			return s.store(ctx, tx, actor, c, &l)
+		}
+	} else {
+		// The errors of the connection come in the same response.
+		in.Within = func(context.Context, *sql.Tx, *connections.Connection, *connections.Connection) error { return v.Err() }
+	}
+	made.Connection, _, err = s.cfg.Connections.Create(ctx, actor, in)
+	if err != nil {
+		return Made{}, joined(&v, err)
+	}
+	s.metrics.links.WithLabelValues(outcomeMade).Inc()
+	made.URL, made.ExpiresAt = s.url(token), l.expiresAt
+	return made, nil
+}
+
+// joined returns the validation errors of v and of err as one, or err if it is of another kind.
+func joined(v *apperr.Violations, err error) error {
+	var e *apperr.Error
+	if v.Err() != nil && errors.As(err, &e) && e.Code == apperr.CodeValidation && !slices.Equal(e.Details, v.Details()) {
+		v.AddAll(e.Details)
+		return v.Err()
+	}
+	return err
+}
+
+// Reconnect makes a link for a connection that exists. The credentials that it has stay until others are proven.
+func (s *Service) Reconnect(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string,
+	n Terms) (Made, error) {
+	c, err := s.cfg.Connections.Get(ctx, actor.View(), providerConfigKey, connectionID)
+	if err != nil {
+		return Made{}, err
+	}
+	var v apperr.Violations
+	mode := ""
+	if c.Credentials != nil {
+		mode = c.AuthMode
+	}
+	l, token, err := s.prepare(ctx, &v, actor.Environment, providerConfigKey, mode, &n)
+	if err == nil {
+		err = v.Err()
+	}
+	if err != nil {
+		return Made{}, err
+	}
+	err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error { return s.store(ctx, tx, actor, &c, &l) })
+	if err != nil {
+		return Made{}, err
+	}
+	s.metrics.links.WithLabelValues(outcomeMade).Inc()
+	return Made{Connection: c, URL: s.url(token), ExpiresAt: l.expiresAt}, nil
+}
+
+func (s *Service) url(token secretbox.Secret) secretbox.Secret {
+	return secretbox.Secret(s.cfg.PublicURL + PagePath + token.Reveal())
+}
+
+// store stores the link of a connection.
+func (*Service) store(ctx context.Context, tx *sql.Tx, actor access.Principal, c *connections.Connection,
+	l *link) error {
+	l.connectionUUID, l.environment, l.team = c.UUID, c.Environment, actor.Team
+	l.providerConfigKey, l.connectionID = c.ProviderConfigKey, c.ConnectionID
+	return replaceLink(ctx, tx, l)
+}
+
+// prepare checks what a link is made from.
+func (s *Service) prepare(ctx context.Context, v *apperr.Violations, env id.Environment, key, mode string,
+	n *Terms) (link, secretbox.Secret, error) {
+	now := clock.FromMillis(clock.Millis(s.cfg.Clock.Now()))
+	token := newToken()
+	l := link{id: id.NewUUID(), tokenHash: hashOf(token), mode: mode, redirectURL: n.RedirectURL, state: n.State,
+		scopes: n.Scopes, createdAt: now, expiresAt: now.Add(DefaultLifetime)}
+	at := v.At("connect")
+	if n.Lifetime != 0 {
+		if l.expiresAt = now.Add(n.Lifetime); n.Lifetime < minLifetime || n.Lifetime > MaxLifetime {
+			at.Add("expires_in", "range", fmt.Sprintf("must be from %d to %d seconds", int(minLifetime.Seconds()),
+				int(MaxLifetime.Seconds())))
+		}
+	}
+	if len(n.State) > maxState || strings.ContainsFunc(n.State, func(r rune) bool { return r < ' ' || r > '~' }) {
+		at.Add("state", "pattern", fmt.Sprintf("must be at most %d printable ASCII characters", maxState))
+	}
+	if len(n.Scopes) > maxScopes {
+		at.Add("scopes", "max_items", fmt.Sprintf("must have at most %d items", maxScopes))
+	}
+	for i, scope := range n.Scopes {
+		// RFC 6749, section 3.3.
+		if scope == "" || len(scope) > maxScope || strings.ContainsFunc(scope, func(r rune) bool {
+			return r <= ' ' || r == '"' || r == '\\' || r > '~'
+		}) {
+			at.Add(fmt.Sprintf("scopes[%d]", i), "pattern", "must be 1 to 255 printable ASCII characters without blanks, "+
+				"quotes and backslashes")
+		}
+	}
+	if n.RedirectURL != "" {
+		allowed, err := s.cfg.Teams.RedirectURLs(ctx, env)
+		if err != nil {
+			return link{}, "", err
+		}
+		if !slices.Contains(allowed, n.RedirectURL) {
+			at.Add("redirect_url", "allowed", "must be one of the environment's connect_redirect_urls")
+		}
+	}
+	config, ok, err := s.cfg.Configs.Resolve(ctx, env, key)
+	if err != nil || !ok {
+		return l, token, err // connections report a key that is none
+	}
+	l.clientID = config.ClientID
+	provider, ok := s.cfg.Providers.Get(config.Provider)
+	switch {
+	case !ok:
+		return l, token, nil // as above
+	case provider.Outbound == nil:
+		at.Add("", "provider", "the provider has no API that can be called here")
+		return l, token, nil
+	}
+	return l, token, s.checkModes(v, provider.Outbound, config, mode)
+}
+
+// checkModes checks that there is a way to connect.
+func (*Service) checkModes(v *apperr.Violations, engine *outbound.Engine, config *configs.Config, mode string) error {
+	if mode != "" {
+		if named, known := engine.Mode(mode); !known || named.Kind == outbound.None {
+			v.Add("auth_mode", "enum", "must be a mode of the provider that has credentials")
+			return nil
+		}
+	}
+	if len(connectable(engine, config, mode)) > 0 {
+		return nil
+	}
+	if slices.ContainsFunc(engine.Modes(), func(m *outbound.Mode) bool {
+		return m.Client && (mode == "" || m.Name == mode)
+	}) {
+		return apperr.New(apperr.CodeProviderNotConfigured, "The provider configuration "+config.Key+
+			" has no OAuth client; set its oauth first")
+	}
+	v.Add("connect", "modes", "the provider's definition has no credentials that a person could give")
+	return nil
+}
+
+// connectable returns the modes with which a person can connect.
+func connectable(engine *outbound.Engine, config *configs.Config, only string) []*outbound.Mode {
+	var out []*outbound.Mode
+	for _, m := range engine.Modes() {
+		if only != "" && m.Name != only || m.Kind == outbound.None {
+			continue
+		}
+		if m.Client && !hasClient(m, config) {
+			continue
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+func hasClient(m *outbound.Mode, config *configs.Config) bool {
+	switch {
+	case config.ClientID == "":
+		return false
+	case m.ClientKey:
+		return config.HasPrivateKey()
+	case m.OAuth.ClientAuth == outbound.ClientAuthNone:
+		return true
+	default:
+		return config.HasSecret()
+	}
+}
+
+// cleanBatch is how many links are looked at in one round.
+const cleanBatch = 200
+
+// clean removes links that are old, the connections that no one has connected by them, and browsers that have not come
+// back.
+func (s *Service) clean(ctx context.Context) error {
+	now := s.cfg.Clock.Now()
+	if err := s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error { return deleteFlows(ctx, tx, now) }); err != nil {
+		return err
+	}
+	list, err := oldLinks(ctx, s.cfg.DB.Read(), now.Add(-pendingLifetime), cleanBatch)
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		l := &list[i]
+		removed, err := s.cfg.Connections.RemovePending(ctx, l.team, l.environment, l.providerConfigKey, l.connectionID)
+		if err != nil {
+			return err
+		}
+		if removed {
+			continue // with its links
+		}
+		if err := s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error { return deleteLink(ctx, tx, l) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cleanInterval is how often clean runs.
+const cleanInterval = 10 * time.Minute

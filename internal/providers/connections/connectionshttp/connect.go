@@ -1,0 +1,49 @@
+package connectionshttp
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/providers/connecting"
+	"sallyport/internal/providers/connections"
+)
+
+// opReconnect is the operation that makes a link for a connection.
+const opReconnect = "reconnect"
+
+// location is the path of a connection.
+func location(c *connections.Connection) string {
+	return httpapi.Prefix + collectionPath + "/" + url.PathEscape(c.ProviderConfigKey) + "/" +
+		url.PathEscape(c.ConnectionID)
+}
+
+// viewMade returns the wire form of a connection with its link.
+func (h *handlers) viewMade(m *connecting.Made) connection {
+	out, link, at := h.view(m.Connection), m.URL.Reveal(), httpapi.Time(m.ExpiresAt)
+	out.ConnectURL, out.ConnectExpiresAt = &link, &at
+	return out
+}
+
+// connect creates a connection with a link.
+func (h *handlers) connect(ctx context.Context, in *createInput) (*createOutput, error) {
+	m, err := h.links.Create(ctx, access.From(ctx), in.Body.domain(), in.Body.Connect.Value.domain())
+	if err != nil {
+		return nil, err
+	}
+	return &createOutput{Versioned: httpapi.Version(m.Connection.Version()), Status: http.StatusCreated,
+		Location: location(&m.Connection), Body: h.viewMade(&m)}, nil
+}
+
+// reconnect makes a link for a connection.
+func (h *handlers) reconnect(ctx context.Context, in *operateInput) (*operateOutput, error) {
+	m, err := h.links.Reconnect(ctx, access.From(ctx), in.Provider, in.ConnectionID, in.Body.Connect.Value.domain())
+	if err != nil {
+		return nil, err
+	}
+	v := h.viewMade(&m)
+	return &operateOutput{Versioned: httpapi.Version(m.Connection.Version()), Body: result{connection: &v,
+		version: httpapi.Version(m.Connection.Version())}}, nil
+}

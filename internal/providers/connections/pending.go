@@ -1,0 +1,80 @@
+package connections
+
+import (
+	"context"
+	"database/sql"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/providers/outbound"
+)
+
+// Linker is what links that connect accounts need of connections. It is safe for concurrent use.
+type Linker struct{ *Service }
+
+// NewLinker returns the Linker of a Service.
+func NewLinker(s *Service) Linker { return Linker{s} }
+
+// Where returns where requests of a connection would go that had the mode and these settings, or the validation errors
+// of the settings, whose locations begin with connection_config.
+func (s Linker) Where(ctx context.Context, c *Connection, engine *outbound.Engine, mode string,
+	given map[string]string) (outbound.Target, error) {
+	var v apperr.Violations
+	config, problems := engine.ResolveConfig(mode, given)
+	addProblems(&v, problems)
+	if err := v.Err(); err != nil {
+		return outbound.Target{}, err
+	}
+	target, err := s.auth.target(ctx, c, mode, config)
+	if err != nil {
+		return outbound.Target{}, err
+	}
+	_, err = engine.Hosts(target)
+	addError(&v, err)
+	return target, v.Err()
+}
+
+// NoteFailure shows with a pending connection why the last attempt to connect it failed.
+func (s Linker) NoteFailure(ctx context.Context, env id.Environment, providerConfigKey, connectionID,
+	code string) error {
+	uuid := ""
+	err := s.change(ctx, &uuid, func(tx *sql.Tx) error {
+		c, err := lock(ctx, tx, env, providerConfigKey, connectionID)
+		if err != nil || c.EnabledStatus != Pending || c.EnabledReason == code {
+			return err
+		}
+		uuid = c.UUID
+		c.moveTo(Pending, code)
+		c.UpdatedAt = clock.After(s.now(), c.UpdatedAt)
+		if err := update(ctx, tx, &c); err != nil {
+			return err
+		}
+		return publish(ctx, tx, nil, &c, nil)
+	})
+	if apperr.Is(err, apperr.CodeNotFound) {
+		return nil
+	}
+	return err
+}
+
+// RemovePending deletes a connection of a team that no one has connected. It reports whether it was there and pending.
+func (s Linker) RemovePending(ctx context.Context, team id.Team, env id.Environment, providerConfigKey,
+	connectionID string) (bool, error) {
+	actor := access.System("connect")
+	actor.Team, actor.Environment = team, env
+	now := s.now()
+	removed := false
+	_, err := s.editLocked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, c Connection) (Connection,
+		error) {
+		if removed = c.EnabledStatus == Pending; !removed {
+			return Connection{}, nil
+		}
+		return Connection{}, e.delete(ctx, &c)
+	})
+	if apperr.Is(err, apperr.CodeNotFound) {
+		return false, nil
+	}
+	return removed && err == nil, err
+}
