@@ -14,6 +14,10 @@ type keysetCommand struct {
 	Rotate keysetRotate `cmd:"" help:"Add a key to the keyset and encrypt everything again with it."`
 	Reseal keysetReseal `cmd:"" help:"Encrypt again everything that an older key encrypted. This also completes a rotation that was interrupted."`
 	List   keysetList   `cmd:"" help:"List the keys, without their material."`
+	Remove keysetRemove `cmd:"" help:"Remove a key that no value in the database needs. Older backups may need it, so keep a copy of the keyset with them."`
+
+	Add     keysetAdd     `cmd:"" help:"Add a key that decrypts and does not encrypt yet. This is the first step of a rotation if each node has its own copy of the file: add, copy the file to all nodes, then promote."`
+	Promote keysetPromote `cmd:"" help:"Encrypt with a key of the keyset from now on."`
 }
 
 type keysetCreate struct{}
@@ -31,7 +35,7 @@ func (keysetCreate) Run(e *env) error {
 }
 
 type keysetRotate struct {
-	KeyOnly bool `help:"Only add the key. Use it if each node has its own copy of the file: rotate, copy the file to all nodes, then run keyset reseal."`
+	KeyOnly bool `help:"Only add the key: running servers encrypt everything again in the background, which doctor shows."`
 }
 
 // Run rotates the keyset while servers run. They need no restart.
@@ -68,16 +72,69 @@ type keysetReseal struct{}
 // Run encrypts everything again.
 func (keysetReseal) Run(ctx context.Context, e *env) error { return reseal(ctx, e) }
 
+// progressStep is the number of values of a column between two lines of progress.
+const progressStep = 100_000
+
 func reseal(ctx context.Context, e *env) error {
-	n, err := operator.Reseal(ctx, e.cfg, e.logger(), func(c secretbox.Column, changed int) {
-		if changed > 0 {
-			e.note("encrypted again: %d of %s.%s", changed, c.Table, c.Column)
+	shown := 0
+	n, err := operator.Reseal(ctx, e.cfg, e.logger(), func(p secretbox.Progress) {
+		step := p.Values / progressStep
+		switch {
+		case p.Done && p.Changed > 0:
+			e.note("encrypted again: %d of %s.%s", p.Changed, p.Column.Table, p.Column.Column)
+		case !p.Done && step > shown:
+			e.note("looked at %d of %s.%s, encrypted again: %d", p.Values, p.Column.Table, p.Column.Column, p.Changed)
+		}
+		if shown = step; p.Done {
+			shown = 0
 		}
 	})
 	if err != nil {
 		return fmt.Errorf("after %d values: %w", n, err)
 	}
 	_, err = fmt.Fprintf(e.stdout, "values encrypted again: %d; no value is left under an older key\n", n)
+	return err
+}
+
+type keysetAdd struct{}
+
+// Run adds a key that is not used yet.
+func (keysetAdd) Run(e *env) error {
+	key, err := operator.AddSpareKey(e.cfg)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(e.stdout, "added key %d, which only decrypts\n", key.ID)
+	e.note("give the keyset to every node, then run `sallyport keyset promote %d`", key.ID)
+	return err
+}
+
+type keysetPromote struct {
+	Key uint32 `arg:"" help:"The key's id, as keyset list shows it."`
+}
+
+// Run makes a key the one that encrypts.
+func (c keysetPromote) Run(e *env) error {
+	key, err := operator.PromoteKey(e.cfg, c.Key)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(e.stdout, "key %d encrypts from now on\n", key.ID)
+	e.note("give the keyset to every node; running servers encrypt everything again in the background, which " +
+		"`sallyport doctor` shows")
+	return err
+}
+
+type keysetRemove struct {
+	Key uint32 `arg:"" help:"The key's id, as keyset list shows it."`
+}
+
+// Run removes a key that nothing needs.
+func (c keysetRemove) Run(ctx context.Context, e *env) error {
+	if err := operator.RemoveKey(ctx, e.cfg, e.clock, e.logger(), c.Key); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(e.stdout, "removed key %d\n", c.Key)
 	return err
 }
 

@@ -34,6 +34,7 @@ import (
 	"sallyport/internal/platform/module"
 	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/ratelimit"
+	"sallyport/internal/platform/resealing"
 	"sallyport/internal/platform/role"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/storing"
@@ -240,6 +241,8 @@ func (p *parts) build() (*process, error) {
 		mail.Module(),
 		ssohttp.Module(ssoService, signinhttp.RefreshCookie{}),
 	}
+	modules = append(modules, resealing.New(resealing.Config{DB: p.db, Clock: p.clock, Box: p.box, Logger: p.log,
+		Modules: modules}).Module())
 	for _, m := range modules {
 		if m.ShiftTimes != nil {
 			p.shifts = append(p.shifts, m.ShiftTimes)

@@ -47,6 +47,7 @@ func guides() []guide {
 		{"receive-your-first-webhook", []string{"curl", "openssl", "python3"}},
 		{"replay-and-recover-after-an-outage", []string{"curl", "openssl", "python3"}},
 		{"roles", []string{"curl", "python3"}},
+		{"rotate-the-keyset", []string{"curl", "awk"}},
 		{"run-it-on-postgresql", []string{"curl", "openssl"}},
 		{"see-events-as-they-happen", []string{"curl", "openssl", "python3"}},
 		{"sign-in-with-your-identity-provider", []string{"curl", "python3"}},

@@ -163,7 +163,7 @@ func (d *doctor) keyset(context.Context) Check {
 	return ok(fmt.Sprintf("readable by its owner only; keys: %d; key %d encrypts", len(keys), box.PrimaryKeyID()))
 }
 
-// sealed opens the newest value of every sealed column.
+// sealed opens the newest value of every sealed column, and counts the values of each key.
 func (d *doctor) sealed(ctx context.Context) Check {
 	if !d.current || d.box == nil {
 		return skip("needs the database with a current schema, and the keyset")
@@ -179,7 +179,59 @@ func (d *doctor) sealed(ctx context.Context) Check {
 	if opened == 0 {
 		return skip("the database holds no sealed value yet")
 	}
-	return ok(fmt.Sprintf("the keyset opens them (%d looked at)", opened))
+	counts, err := secretbox.Count(ctx, d.db, app.SealedColumns())
+	complete := !errors.Is(err, context.DeadlineExceeded)
+	if err != nil && complete {
+		return failure(err)
+	}
+	keys := []secretbox.KeyInfo{{ID: d.box.PrimaryKeyID(), Primary: true}}
+	if d.cfg.Keyset == "" {
+		if keys, err = ListKeyset(d.cfg); err != nil {
+			return failure(err)
+		}
+	}
+	return sealedCheck(opened, keys, counts, complete)
+}
+
+// sealedCheck judges how many values each key encrypted. Without complete there were more than could be counted.
+func sealedCheck(opened int, keys []secretbox.KeyInfo, counts map[uint32]int, complete bool) Check {
+	parts, known := []string{fmt.Sprintf("the keyset opens them (%d looked at)", opened)}, map[uint32]bool{}
+	older, unknown, atLeast := 0, 0, ""
+	if !complete {
+		atLeast = "at least "
+	}
+	spare := false
+	for _, k := range keys {
+		known[k.ID] = true
+		n := counts[k.ID]
+		switch {
+		case k.Primary:
+			parts = append(parts, fmt.Sprintf("key %d encrypts, %s%d values", k.ID, atLeast, n))
+			spare = true // those after it were added for a rotation
+		case n > 0:
+			older += n
+			parts = append(parts, fmt.Sprintf("key %d: %s%d values to encrypt again", k.ID, atLeast, n))
+		case spare:
+			parts = append(parts, fmt.Sprintf("key %d is ready to be promoted", k.ID))
+		case complete:
+			parts = append(parts, fmt.Sprintf("key %d has no values: `sallyport keyset remove %d`", k.ID, k.ID))
+		}
+	}
+	for key, n := range counts {
+		if !known[key] {
+			unknown += n
+		}
+	}
+	message := strings.Join(parts, "; ")
+	switch {
+	case unknown > 0:
+		return warn(fmt.Sprintf("%s; %d values are of keys other than these", message, unknown),
+			"Run `sallyport keyset reseal`. Values that it names do not open: restore the keyset that has their keys.")
+	case older > 0:
+		return warn(message, "Running servers encrypt them again in the background; `sallyport keyset reseal` does it now.")
+	default:
+		return ok(message)
+	}
 }
 
 // openNewest opens the newest value of a sealed column and returns how many there were: 1, or 0 in an empty column.

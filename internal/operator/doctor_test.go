@@ -21,6 +21,7 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/role"
+	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit/await"
 	"sallyport/internal/webhooks/deliveries"
 )
@@ -223,4 +224,32 @@ func TestDoctorPublicURL(t *testing.T) {
 	})
 	require.Equal(t, CheckWarn, guessed.Status)
 	require.Contains(t, guessed.Message, "only this machine")
+}
+
+// The check of sealed values names the keys that values need, warns while some are left under an older key or under one
+// that is not in the keyset, and names the keys that can be removed. What could not be counted is never called removable.
+func TestDoctorKeysOfSealedValues(t *testing.T) {
+	t.Parallel()
+	keys := []secretbox.KeyInfo{{ID: 1}, {ID: 2, Primary: true}, {ID: 3}}
+	for name, c := range map[string]struct {
+		counts   map[uint32]int
+		complete bool
+		status   CheckStatus
+		message  string
+	}{
+		"all current": {map[uint32]int{2: 9}, true, CheckOK, "the keyset opens them (1 looked at); " +
+			"key 1 has no values: `sallyport keyset remove 1`; key 2 encrypts, 9 values; key 3 is ready to be promoted"},
+		"some older": {map[uint32]int{1: 4, 2: 9}, true, CheckWarn, "the keyset opens them (1 looked at); " +
+			"key 1: 4 values to encrypt again; key 2 encrypts, 9 values; key 3 is ready to be promoted"},
+		"unknown": {map[uint32]int{2: 9, 7: 2}, true, CheckWarn, "the keyset opens them (1 looked at); " +
+			"key 1 has no values: `sallyport keyset remove 1`; key 2 encrypts, 9 values; key 3 is ready to be promoted; " +
+			"2 values are of keys other than these"},
+		"too many to count": {map[uint32]int{2: 9}, false, CheckOK, "the keyset opens them (1 looked at); " +
+			"key 2 encrypts, at least 9 values; key 3 is ready to be promoted"},
+	} {
+		got := sealedCheck(1, keys, c.counts, c.complete)
+		require.Equal(t, c.status, got.Status, name)
+		require.Equal(t, c.message, got.Message, name)
+		require.Equal(t, c.status == CheckWarn, got.Hint != "", name)
+	}
 }

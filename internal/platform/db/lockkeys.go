@@ -18,6 +18,8 @@ const (
 	LockSeal LockKey = 7_245_094
 	// LockRetention is held by the node that removes what is older than its retention.
 	LockRetention LockKey = 7_245_095
+	// LockReseal is held by the node that encrypts values again with a new key.
+	LockReseal LockKey = 7_245_096
 	// LockSetup is held by transactions that make what exists once.
 	LockSetup LockKey = 0x5a11_0001
 	// LockRights is held by transactions that change who may do what: the last owner is counted over several rows.

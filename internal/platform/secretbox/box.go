@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,15 @@ const (
 	tinkStartByte  = 0x01
 	tinkPrefixSize = 5
 )
+
+// retiredLife is for how long a Box opens values with a key that was removed from the file. Whoever keeps sealed values in
+// memory follows Changes, which takes a second or two.
+const retiredLife = time.Minute
+
+type retired struct {
+	keys  *keys
+	until time.Time
+}
 
 // Source is the location of a keyset: a file, or the JSON text of an environment variable. Exactly one is set.
 type Source struct {
@@ -62,6 +72,12 @@ type Box struct {
 
 	keys      atomic.Pointer[keys]
 	checkedAt atomic.Int64 // time of the last check of the file, in Unix milliseconds
+
+	// retired are the keys before the last change of the file that removed one, and until when they open values: some are
+	// still in memory.
+	retired atomic.Pointer[retired]
+	// changes counts how often the file was read with other keys.
+	changes atomic.Int64
 
 	mu   sync.Mutex  // guards info and serialises reads of the file
 	info fs.FileInfo // the file as last read; nil for an inline keyset
@@ -129,7 +145,7 @@ func (b *Box) Open(ciphertext []byte, ad AD) ([]byte, error) {
 		return nil, fmt.Errorf("secretbox: open %s: %w", ad.place(), ErrDecrypt)
 	}
 	k := b.keys.Load()
-	if _, known := k.enabled[id]; !known {
+	if !hasKey(k, id) {
 		if k, err = b.readFor(id); err != nil {
 			return nil, fmt.Errorf("secretbox: open %s: %w", ad.place(), err)
 		}
@@ -188,16 +204,34 @@ func (b *Box) readFor(id uint32) (*keys, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	// Another caller may have read it in the meantime.
-	if k := b.keys.Load(); hasKey(k, id) {
+	if k := b.known(id); k != nil {
 		return k, nil
 	}
 	if err := b.read(); err != nil {
 		return nil, errors.Join(ErrUnknownKey, err)
 	}
-	if k := b.keys.Load(); hasKey(k, id) {
+	if k := b.known(id); k != nil {
 		return k, nil
 	}
 	return nil, ErrUnknownKey
+}
+
+// known returns the keys that have the key, those that were retired lately included, or nil.
+func (b *Box) known(id uint32) *keys {
+	if k := b.keys.Load(); hasKey(k, id) {
+		return k
+	}
+	if r := b.retired.Load(); r != nil && hasKey(r.keys, id) && b.clock.Now().Before(r.until) {
+		return r.keys
+	}
+	return nil
+}
+
+// Changes returns a number that grows when the keyset file has other keys. Sealed values that were kept in memory before
+// are to be read from the database again, within a minute: their key may have been removed.
+func (b *Box) Changes() int64 {
+	b.follow()
+	return b.changes.Load()
 }
 
 func hasKey(k *keys, id uint32) bool {
@@ -216,6 +250,10 @@ func (b *Box) read() error {
 		return fmt.Errorf("secretbox: open %s: %w", b.path, err)
 	}
 	b.info = info
+	if before := b.keys.Load(); before != nil && !maps.Equal(before.enabled, k.enabled) {
+		b.retired.Store(&retired{before, b.clock.Now().Add(retiredLife)})
+		b.changes.Add(1)
+	}
 	b.keys.Store(k)
 	return nil
 }

@@ -15,6 +15,10 @@ var (
 	ErrPermissions = errors.New("the keyset file is readable by group or others")
 	// ErrUnknownKey: the ciphertext names a key that is not in the keyset.
 	ErrUnknownKey = errors.New("ciphertext of an unknown key")
+	// ErrNoKey: the keyset has no key with that id.
+	ErrNoKey = errors.New("the keyset has no such key")
+	// ErrPrimary: the key is the one that seals.
+	ErrPrimary = errors.New("the key encrypts, so it cannot be removed; rotate first")
 	// ErrDecrypt: the ciphertext is damaged, or it belongs to another table, column or row.
 	ErrDecrypt = errors.New("the ciphertext is damaged or belongs to another place")
 	// errUndeclared means that no module declares the column as sealed.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"github.com/tink-crypto/tink-go/v2/keyset"
 
@@ -41,29 +42,68 @@ func Create(path string) error {
 }
 
 // Rotate adds a new primary key to the keyset at path and returns it. The older keys stay, so that their values still
-// open. The file changes atomically and keeps its owner. Concurrent rotations run one after the other.
+// open. The file changes atomically and keeps its owner. Concurrent changes run one after the other.
 func Rotate(path string) (KeyInfo, error) {
+	return change(path, func(h *keyset.Handle) (*keyset.Handle, uint32, error) { return withNewKey(h, true) })
+}
+
+// Add adds a key that opens values and seals none before Promote: with it in the keysets of all nodes, none of them meets
+// values that it cannot open.
+func Add(path string) (KeyInfo, error) {
+	return change(path, func(h *keyset.Handle) (*keyset.Handle, uint32, error) { return withNewKey(h, false) })
+}
+
+// Promote makes the key the one that seals. It returns ErrNoKey for one that is not in the keyset.
+func Promote(path string, key uint32) (KeyInfo, error) {
+	return change(path, func(h *keyset.Handle) (*keyset.Handle, uint32, error) { return withPrimary(h, key) })
+}
+
+// Remove removes a key, whose values then open no longer. It returns ErrNoKey for one that is not in the keyset and
+// ErrPrimary for the one that seals. It calls unused while no other process can change the file, with the time of its last
+// change, and removes nothing if that returns an error.
+func Remove(path string, key uint32, unused func(changed time.Time) error) error {
+	_, err := changeAt(path, func(h *keyset.Handle, info fs.FileInfo) (*keyset.Handle, uint32, error) {
+		next, err := withoutKey(h, key)
+		if err == nil {
+			err = unused(info.ModTime())
+		}
+		return next, key, err
+	})
+	return err
+}
+
+// change replaces the keyset at path with what edit makes of it, and returns the key that edit names.
+func change(path string, edit func(*keyset.Handle) (*keyset.Handle, uint32, error)) (KeyInfo, error) {
+	return changeAt(path, func(h *keyset.Handle, _ fs.FileInfo) (*keyset.Handle, uint32, error) { return edit(h) })
+}
+
+func changeAt(path string, edit func(*keyset.Handle, fs.FileInfo) (*keyset.Handle, uint32, error)) (key KeyInfo,
+	err error) {
 	// The file behind a symbolic link is replaced, not the link.
 	target, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return KeyInfo{}, fmt.Errorf("secretbox: rotate keyset: %w", err)
+		return KeyInfo{}, fmt.Errorf("secretbox: change keyset: %w", err)
 	}
-	var id uint32
 	err = locked(target, func() error {
 		h, old, err := readFile(target)
 		if err != nil {
 			return err
 		}
-		var next *keyset.Handle
-		if next, id, err = withNewPrimary(h); err != nil {
+		next, id, err := edit(h, old)
+		if err != nil {
 			return err
+		}
+		for _, k := range keyInfos(next) {
+			if k.ID == id {
+				key = k
+			}
 		}
 		return replaceFile(target, next, old)
 	})
 	if err != nil {
 		return KeyInfo{}, err
 	}
-	return KeyInfo{ID: id, Primary: true, Status: statusEnabled}, nil
+	return key, nil
 }
 
 // List describes the keys of the keyset at path, oldest first.

@@ -38,21 +38,69 @@ func newHandle() (*keyset.Handle, error) {
 	return h, nil
 }
 
-// withNewPrimary returns the keyset with a new primary key.
-func withNewPrimary(h *keyset.Handle) (*keyset.Handle, uint32, error) {
+// withNewKey returns the keyset with a new key, which becomes the primary one if primary is set.
+func withNewKey(h *keyset.Handle, primary bool) (*keyset.Handle, uint32, error) {
 	m := keyset.NewManagerFromHandle(h)
 	id, err := m.Add(aead.AES256GCMKeyTemplate())
 	if err != nil {
 		return nil, 0, fmt.Errorf("secretbox: make key: %w", err)
 	}
-	if err := m.SetPrimary(id); err != nil {
-		return nil, 0, fmt.Errorf("secretbox: set primary key: %w", err)
+	if primary {
+		if err := m.SetPrimary(id); err != nil {
+			return nil, 0, fmt.Errorf("secretbox: set primary key: %w", err)
+		}
 	}
 	next, err := m.Handle()
 	if err != nil {
 		return nil, 0, fmt.Errorf("secretbox: assemble keyset: %w", err)
 	}
 	return next, id, nil
+}
+
+// withPrimary returns the keyset with another primary key.
+func withPrimary(h *keyset.Handle, key uint32) (*keyset.Handle, uint32, error) {
+	m := keyset.NewManagerFromHandle(h)
+	if !contains(h, key) {
+		return nil, 0, fmt.Errorf("secretbox: key %d: %w", key, ErrNoKey)
+	}
+	if err := m.SetPrimary(key); err != nil {
+		return nil, 0, fmt.Errorf("secretbox: set primary key: %w", err)
+	}
+	next, err := m.Handle()
+	if err != nil {
+		return nil, 0, fmt.Errorf("secretbox: assemble keyset: %w", err)
+	}
+	return next, key, nil
+}
+
+// withoutKey returns the keyset without a key that is not the primary one.
+func withoutKey(h *keyset.Handle, key uint32) (*keyset.Handle, error) {
+	if !contains(h, key) {
+		return nil, fmt.Errorf("secretbox: key %d: %w", key, ErrNoKey)
+	}
+	for _, k := range keyInfos(h) {
+		if k.ID == key && k.Primary {
+			return nil, fmt.Errorf("secretbox: key %d: %w", key, ErrPrimary)
+		}
+	}
+	m := keyset.NewManagerFromHandle(h)
+	if err := m.Delete(key); err != nil {
+		return nil, fmt.Errorf("secretbox: delete key: %w", err)
+	}
+	next, err := m.Handle()
+	if err != nil {
+		return nil, fmt.Errorf("secretbox: assemble keyset: %w", err)
+	}
+	return next, nil
+}
+
+func contains(h *keyset.Handle, key uint32) bool {
+	for _, k := range keyInfos(h) {
+		if k.ID == key {
+			return true
+		}
+	}
+	return false
 }
 
 // encodeHandle returns Tink's JSON form of the keyset, which contains the keys in clear.

@@ -6,16 +6,30 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 )
 
 const (
-	// resealBatch is the maximum of rows in one transaction: sealing again must not hold the writer for long.
-	resealBatch = 200
-	// resealRetries limits how often one page is read again because rows of it changed in the meantime.
+	// window is the number of rows that are read at a time, whether they need another key or not, so that a read of a large
+	// table ends soon. It bounds a transaction as well.
+	window = 500
+	// resealRetries limits how often one window is read again because rows of it changed in the meantime.
 	resealRetries = 5
 	// resealErrors limits the rows that the error names.
 	resealErrors = 10
+
+	// A transaction has as many rows as it stores within these times: sealing again must not hold the writer for long.
+	longWrite, shortWrite = 15 * time.Millisecond, 5 * time.Millisecond
+	firstRows, leastRows  = 50, 5
+	// longRest is the longest pause after a transaction.
+	longRest = time.Second
 )
+
+// Database is what sealing again needs of a database.
+type Database interface {
+	Read() *sql.DB
+	Tx(ctx context.Context, fn func(tx *sql.Tx) error) error
+}
 
 // Column is one sealed column. Its names come from code and are part of the SQL text.
 type Column struct {
@@ -25,19 +39,32 @@ type Column struct {
 	IDColumn string
 }
 
+// Progress is how far Reseal or Count has come in a column.
+type Progress struct {
+	Column Column
+	// Values is the number of values that were looked at. Changed is how many of them were encrypted again, and Left how
+	// many are still under another key than the primary one.
+	Values, Changed, Left int
+	// Done says that the column is complete.
+	Done bool
+}
+
 // Reseal encrypts the values of the columns again with the primary key, where another key sealed them, and returns the
-// number of values that it changed. It can be stopped and started again at any time. It leaves a value that changes in
-// the meantime. It skips values that do not open, and names their rows in its error.
+// sum of all columns. It can be stopped and started again at any time, and several processes can run it. It leaves a value
+// that changes in the meantime. It skips values that do not open, and names their rows in its error. It reads at most
+// 500 rows at a time, keeps transactions short and rests after each for as long as it took. It calls report, if given,
+// after each window of rows.
 //
 // A running server may seal with the old key for five seconds after a rotation. Reseal run later than that finds every
 // value; the older keys stay in the keyset, so an earlier run loses none.
-func Reseal(ctx context.Context, db *sql.DB, box *Box, columns []Column) (int, error) {
-	total := 0
+func Reseal(ctx context.Context, d Database, box *Box, columns []Column, report func(Progress)) (Progress, error) {
+	var total Progress
 	var errs []error
 	for _, c := range columns {
-		r := resealer{db: db, box: box, column: c}
+		r := resealer{db: d, box: box, column: c, rows: firstRows, progress: Progress{Column: c}, report: report}
 		err := r.run(ctx)
-		total += r.changed
+		total.Values, total.Changed = total.Values+r.progress.Values, total.Changed+r.progress.Changed
+		total.Left += r.progress.Left
 		if err != nil {
 			return total, fmt.Errorf("secretbox: reseal %s.%s: %w", c.Table, c.Column, err)
 		}
@@ -47,12 +74,15 @@ func Reseal(ctx context.Context, db *sql.DB, box *Box, columns []Column) (int, e
 }
 
 type resealer struct {
-	db      *sql.DB
-	box     *Box
-	column  Column
-	changed int
-	failed  []string // row ids, the first few
-	nFailed int
+	db     Database
+	box    *Box
+	column Column
+	// rows is the number of rows of the next transaction.
+	rows     int
+	progress Progress
+	report   func(Progress)
+	failed   []string // row ids, the first few
+	nFailed  int
 }
 
 type resealRow struct {
@@ -60,21 +90,28 @@ type resealRow struct {
 	old, new []byte
 }
 
-// run pages through the column. It encrypts between reading and writing, outside of transactions.
+// page is a window of a column: its last id, empty at the end, how many values it has, and those of other keys.
+type page struct {
+	last   string
+	values int
+	rows   []resealRow
+}
+
+// run goes through the column. It encrypts between reading and writing, outside of transactions.
 func (r *resealer) run(ctx context.Context) error {
 	after, retries := "", 0
 	for {
-		primary := r.box.PrimaryKeyID()
-		rows, err := r.page(ctx, after, primary)
+		p, err := readPage(ctx, r.db, r.column, after, r.box.PrimaryKeyID())
 		if err != nil {
 			return err
 		}
-		if len(rows) == 0 {
+		if p.last == "" {
+			r.progress.Done = true
+			r.show()
 			return nil
 		}
-		last := rows[len(rows)-1].id
-		done, missed, err := r.write(ctx, r.seal(rows, retries == 0))
-		r.changed += done
+		sealed := r.seal(p.rows, retries == 0)
+		missed, err := r.store(ctx, sealed)
 		if err != nil {
 			return err
 		}
@@ -82,37 +119,51 @@ func (r *resealer) run(ctx context.Context) error {
 			retries++
 			continue
 		}
-		after, retries = last, 0
+		r.progress.Left += len(p.rows) - len(sealed) + missed
+		r.progress.Values += p.values
+		after, retries = p.last, 0
+		r.show()
 	}
 }
 
-// page reads the next rows that another key than the primary one sealed, by id.
-func (r *resealer) page(ctx context.Context, after string, primary uint32) (_ []resealRow, err error) {
+func (r *resealer) show() {
+	if r.report != nil {
+		r.report(r.progress)
+	}
+}
+
+// readPage reads the next window by id. The database returns only those values that another key sealed.
+func readPage(ctx context.Context, d Database, c Column, after string, primary uint32) (p page, err error) {
 	prefix := binary.BigEndian.AppendUint32([]byte{tinkStartByte}, primary)
-	c := r.column
 	//nolint:gosec // the identifiers come from code, the values are bound
-	rows, err := r.db.QueryContext(ctx, "SELECT "+c.IDColumn+", "+c.Column+" FROM "+c.Table+
-		" WHERE "+c.IDColumn+" > $1 AND substr("+c.Column+", 1, 5) <> $2 ORDER BY "+c.IDColumn+" LIMIT $3",
-		after, prefix, resealBatch)
+	rows, err := d.Read().QueryContext(ctx, "SELECT "+c.IDColumn+", "+c.Column+" IS NOT NULL, CASE WHEN substr("+c.Column+
+		", 1, 5) <> $2 THEN "+c.Column+" END FROM "+c.Table+" WHERE "+c.IDColumn+" > $1 ORDER BY "+c.IDColumn+" LIMIT $3",
+		after, prefix, window)
 	if err != nil {
-		return nil, err
+		return page{}, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	var out []resealRow
 	for rows.Next() {
 		var row resealRow
-		if err := rows.Scan(&row.id, &row.old); err != nil {
-			return nil, err
+		var holds bool
+		if err := rows.Scan(&row.id, &holds, &row.old); err != nil {
+			return page{}, err
 		}
-		out = append(out, row)
+		p.last = row.id
+		if holds {
+			p.values++
+		}
+		if row.old != nil {
+			p.rows = append(p.rows, row)
+		}
 	}
-	return out, rows.Err()
+	return p, rows.Err()
 }
 
-// seal encrypts the rows again and drops those that do not open. count is false for a page that is read again, so that
-// a failing row counts once.
+// seal returns the rows that open, encrypted again. count is false for a window that is read again, so that a failing
+// row counts once.
 func (r *resealer) seal(rows []resealRow, count bool) []resealRow {
-	out := rows[:0]
+	out := make([]resealRow, 0, len(rows))
 	for _, row := range rows {
 		ad := AD{Table: r.column.Table, Column: r.column.Column, RowID: row.id}
 		plain, err := r.box.Open(row.old, ad)
@@ -135,48 +186,73 @@ func (r *resealer) seal(rows []resealRow, count bool) []resealRow {
 	return out
 }
 
-// write stores the rows in one transaction. It changes only rows with the value that was read; missed counts the
-// others.
-func (r *resealer) write(ctx context.Context, rows []resealRow) (done, missed int, err error) {
-	if len(rows) == 0 {
-		return 0, 0, nil
-	}
-	tx, err := r.db.BeginTx(ctx, nil)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer func() {
-		if rerr := tx.Rollback(); rerr != nil && !errors.Is(rerr, sql.ErrTxDone) {
-			err = errors.Join(err, rerr)
+// store writes the rows in transactions that stay short, and rests after each, so that others can write as well. missed
+// counts the rows that have changed.
+func (r *resealer) store(ctx context.Context, rows []resealRow) (missed int, err error) {
+	for len(rows) > 0 {
+		n := min(len(rows), r.rows)
+		began := r.box.clock.Now()
+		done, err := r.write(ctx, rows[:n])
+		if err != nil {
+			return missed, err
 		}
-	}()
+		r.progress.Changed += done
+		missed += n - done
+		rows = rows[n:]
+		took := r.box.clock.Now().Sub(began)
+		switch {
+		case took > longWrite:
+			r.rows = max(leastRows, r.rows/2)
+		case took < shortWrite:
+			r.rows = min(window, r.rows+r.rows/2)
+		}
+		if err := r.rest(ctx, min(took, longRest)); err != nil {
+			return missed, err
+		}
+	}
+	return missed, nil
+}
+
+func (r *resealer) rest(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := r.box.clock.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// write stores the rows in one transaction. It changes only rows with the value that was read, and returns how many.
+func (r *resealer) write(ctx context.Context, rows []resealRow) (done int, err error) {
 	c := r.column
-	//nolint:gosec // the identifiers come from code, the values are bound
-	stmt, err := tx.PrepareContext(ctx, "UPDATE "+c.Table+" SET "+c.Column+" = $1 WHERE "+c.IDColumn+" = $2 AND "+c.Column+
-		" = $3")
-	if err != nil {
-		return 0, 0, err
-	}
-	defer func() { err = errors.Join(err, stmt.Close()) }()
-	for _, row := range rows {
-		res, err := stmt.ExecContext(ctx, row.new, row.id, row.old)
+	err = r.db.Tx(ctx, func(tx *sql.Tx) (err error) {
+		done = 0
+		//nolint:gosec // the identifiers come from code, the values are bound
+		stmt, err := tx.PrepareContext(ctx, "UPDATE "+c.Table+" SET "+c.Column+" = $1 WHERE "+c.IDColumn+" = $2 AND "+
+			c.Column+" = $3")
 		if err != nil {
-			return 0, 0, err
+			return err
 		}
-		n, err := res.RowsAffected()
-		if err != nil {
-			return 0, 0, err
+		defer func() { err = errors.Join(err, stmt.Close()) }()
+		for _, row := range rows {
+			res, err := stmt.ExecContext(ctx, row.new, row.id, row.old)
+			if err != nil {
+				return err
+			}
+			n, err := res.RowsAffected()
+			if err != nil {
+				return err
+			}
+			done += int(n)
 		}
-		if n == 0 {
-			missed++
-			continue
-		}
-		done++
-	}
-	if err := tx.Commit(); err != nil {
-		return 0, 0, err
-	}
-	return done, missed, nil
+		return nil
+	})
+	return done, err
 }
 
 // err returns the error about rows that did not open, or nil.

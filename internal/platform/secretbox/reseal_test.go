@@ -78,13 +78,13 @@ func TestResealAllRows(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		t.Helper()
 		path := newFile(t)
-		const n = 2*resealBatch + 7
+		const n = 2*window + 7
 		pool := newTable(t, s, openFile(t, path), n)
 		box := rotated(t, path)
 		for _, want := range []int{n, 0} {
-			got, err := Reseal(t.Context(), pool, box, []Column{secretsColumn()})
+			got, err := Reseal(t.Context(), s.DB, box, []Column{secretsColumn()}, nil)
 			require.NoError(t, err)
-			require.Equal(t, want, got)
+			require.Equal(t, Progress{Values: n, Changed: want}, got)
 			require.Equal(t, map[uint32]int{box.PrimaryKeyID(): n}, byKey(t, pool, box))
 		}
 	})
@@ -96,7 +96,7 @@ func TestResealResumes(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		t.Helper()
 		path := newFile(t)
-		const n = 3 * resealBatch
+		const n = 3 * window
 		old := openFile(t, path)
 		pool := newTable(t, s, old, n)
 		box := rotated(t, path)
@@ -106,25 +106,29 @@ func TestResealResumes(t *testing.T) {
 		_, err = pool.ExecContext(t.Context(), "INSERT INTO secrets VALUES ('marker', $1)", marker)
 		require.NoError(t, err)
 		_, err = pool.ExecContext(t.Context(), fmt.Sprintf(
-			"CREATE UNIQUE INDEX stop ON secrets (substr(sealed, 1, 5)) WHERE id IN ('marker', '%s')", rowID(resealBatch+50)))
+			"CREATE UNIQUE INDEX stop ON secrets (substr(sealed, 1, 5)) WHERE id IN ('marker', '%s')", rowID(window+50)))
 		require.NoError(t, err)
-		done, err := Reseal(t.Context(), pool, box, []Column{secretsColumn()})
+		done, err := Reseal(t.Context(), s.DB, box, []Column{secretsColumn()}, nil)
 		require.True(t, db.IsUniqueViolation(err), "%v", err)
-		require.Equal(t, resealBatch, done)
+		require.GreaterOrEqual(t, done.Changed, window-1) // with the marker
+		require.LessOrEqual(t, done.Changed, window+50)
 		_, err = pool.ExecContext(t.Context(), "DELETE FROM secrets WHERE id = 'marker'")
 		require.NoError(t, err)
-		require.Equal(t, map[uint32]int{box.PrimaryKeyID(): resealBatch, old.PrimaryKeyID(): n - resealBatch},
-			byKey(t, pool, box))
+		counts := map[uint32]int{box.PrimaryKeyID(): done.Changed, old.PrimaryKeyID(): n - done.Changed}
+		require.Equal(t, counts, byKey(t, pool, box))
+		counted, err := Count(t.Context(), s.DB, []Column{secretsColumn()})
+		require.NoError(t, err)
+		require.Equal(t, counts, counted)
 
 		_, err = pool.ExecContext(t.Context(), "DROP INDEX stop")
 		require.NoError(t, err)
-		done, err = Reseal(t.Context(), pool, box, []Column{secretsColumn()})
+		rest, err := Reseal(t.Context(), s.DB, box, []Column{secretsColumn()}, nil)
 		require.NoError(t, err)
-		require.Equal(t, n-resealBatch, done)
+		require.Equal(t, Progress{Values: n, Changed: n - done.Changed}, rest)
 
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err = Reseal(ctx, pool, box, []Column{secretsColumn()})
+		_, err = Reseal(ctx, s.DB, box, []Column{secretsColumn()}, nil)
 		require.ErrorIs(t, err, context.Canceled)
 	})
 }
@@ -139,27 +143,28 @@ func TestResealKeepsConcurrentChanges(t *testing.T) {
 		old := openFile(t, path)
 		pool := newTable(t, s, old, 3)
 		box := rotated(t, path)
-		r := resealer{db: pool, box: box, column: secretsColumn()}
-		rows, err := r.page(t.Context(), "", box.PrimaryKeyID())
+		r := resealer{db: s.DB, box: box, column: secretsColumn(), rows: firstRows}
+		read, err := readPage(t.Context(), s.DB, secretsColumn(), "", box.PrimaryKeyID())
 		require.NoError(t, err)
-		require.Len(t, rows, 3)
-		sealed := r.seal(rows, true)
+		require.Len(t, read.rows, 3)
+		require.Equal(t, 3, read.values)
+		sealed := r.seal(read.rows, true)
 
 		// The same plaintext, sealed again: the stored bytes differ from those read.
 		changed, err := old.Seal([]byte(rowID(1)), AD{"secrets", "sealed", rowID(1)})
 		require.NoError(t, err)
 		_, err = pool.ExecContext(t.Context(), "UPDATE secrets SET sealed = $1 WHERE id = $2", changed, rowID(1))
 		require.NoError(t, err)
-		done, missed, err := r.write(t.Context(), sealed)
+		missed, err := r.store(t.Context(), sealed)
 		require.NoError(t, err)
-		require.Equal(t, []int{2, 1}, []int{done, missed})
+		require.Equal(t, []int{2, 1}, []int{r.progress.Changed, missed})
 		var now []byte
 		require.NoError(t, pool.QueryRowContext(t.Context(), "SELECT sealed FROM secrets WHERE id = $1", rowID(1)).Scan(&now))
 		require.Equal(t, changed, now)
 
-		done, err = Reseal(t.Context(), pool, box, []Column{secretsColumn()})
+		done, err := Reseal(t.Context(), s.DB, box, []Column{secretsColumn()}, nil)
 		require.NoError(t, err)
-		require.Equal(t, 1, done)
+		require.Equal(t, Progress{Values: 3, Changed: 1}, done)
 		require.Equal(t, map[uint32]int{box.PrimaryKeyID(): 3}, byKey(t, pool, box))
 	})
 }
@@ -170,20 +175,20 @@ func TestResealNamesRowsThatDoNotOpen(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		t.Helper()
 		path := newFile(t)
-		const n = resealBatch + 5
+		const n = window + 5
 		pool := newTable(t, s, openFile(t, path), n)
 		box := rotated(t, path)
 		stranger := openFile(t, newFile(t))
-		for i := range resealBatch {
+		for i := range window {
 			sealed, err := stranger.Seal([]byte("x"), AD{"secrets", "sealed", rowID(i)})
 			require.NoError(t, err)
 			_, err = pool.ExecContext(t.Context(), "UPDATE secrets SET sealed = $1 WHERE id = $2", sealed, rowID(i))
 			require.NoError(t, err)
 		}
-		done, err := Reseal(t.Context(), pool, box, []Column{secretsColumn()})
-		require.Equal(t, 5, done)
+		done, err := Reseal(t.Context(), s.DB, box, []Column{secretsColumn()}, nil)
+		require.Equal(t, Progress{Values: n, Changed: 5, Left: window}, done)
 		require.ErrorIs(t, err, ErrDecrypt)
-		require.ErrorContains(t, err, fmt.Sprintf("%d values", resealBatch))
+		require.ErrorContains(t, err, fmt.Sprintf("%d values", window))
 		require.ErrorContains(t, err, rowID(0))
 		require.NotContains(t, err.Error(), rowID(resealErrors))
 	})
@@ -195,8 +200,8 @@ func TestResealUnknownColumn(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		t.Helper()
 		path := newFile(t)
-		pool := newTable(t, s, openFile(t, path), 1)
-		_, err := Reseal(t.Context(), pool, rotated(t, path), []Column{{Table: "secrets", Column: "missing", IDColumn: "id"}})
+		newTable(t, s, openFile(t, path), 1)
+		_, err := Reseal(t.Context(), s.DB, rotated(t, path), []Column{{Table: "secrets", Column: "missing", IDColumn: "id"}}, nil)
 		require.ErrorContains(t, err, "reseal secrets.missing")
 	})
 }
