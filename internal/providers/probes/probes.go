@@ -164,15 +164,15 @@ func (p *Prober) run(ctx context.Context, e *outbound.Engine, probe *outbound.He
 		observe(response, e.Judge(response, p.cfg.Clock.Now()))
 	}
 	// Texts are masked before they are judged, which cuts them, and again, because JSON can spell a text in many ways.
-	m.maskResponse(&response)
+	response.Body, response.Header = m.Bytes(response.Body, false), m.Header(response.Header)
 	verdict, account, config := e.JudgeProbe(probe, v.Config, response, p.cfg.Clock.Now())
-	check.RequestID, check.Message = m.mask(verdict.RequestID), m.mask(verdict.Message)
+	check.RequestID, check.Message = m.Text(verdict.RequestID), m.Text(verdict.Message)
 	check.Status, check.Code = judge(verdict)
-	if m.shows(account.ID) || m.shows(account.Label) {
+	if m.Shows(account.ID) || m.Shows(account.Label) {
 		account = outbound.Account{}
 	}
 	for name, value := range config {
-		if m.shows(value) {
+		if m.Shows(value) {
 			delete(config, name)
 		}
 	}

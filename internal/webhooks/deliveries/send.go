@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/jobs"
+	"sallyport/internal/platform/masking"
 	"sallyport/internal/platform/obs"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/subscriptions"
@@ -134,7 +137,7 @@ func (s *Service) attemptDelivery(ctx context.Context, j *job, target *subscript
 			return
 		}
 		o = judgeResponse(resp, sendErr, s.clock.Now())
-		fillAttempt(&a, resp, sendErr)
+		fillAttempt(&a, target, resp, sendErr)
 	}
 	j.payload = nil // the record of the attempt needs no body
 	s.finishAttempt(ctx, j, target, a, o)
@@ -175,8 +178,9 @@ func refused(code, message string, now time.Time) outcome {
 	return outcome{At: now, Permanent: true, Refused: true, Failure: &Failure{Code: code, Message: message, At: now}}
 }
 
-// fillAttempt copies the response into the record of the attempt.
-func fillAttempt(a *Attempt, resp egress.Response, err *egress.Error) {
+// fillAttempt copies the response into the record of the attempt, without what a receiver quotes of the subscription's
+// secrets: they are stored sealed alone.
+func fillAttempt(a *Attempt, target *subscriptions.Target, resp egress.Response, err *egress.Error) {
 	a.Timings = resp.Timings
 	if err != nil {
 		a.Timings = err.Timings
@@ -184,9 +188,40 @@ func fillAttempt(a *Attempt, resp egress.Response, err *egress.Error) {
 	if resp.Status != 0 {
 		status := resp.Status
 		a.HTTPStatus = &status
-		a.ResponseHeaders = storedResponseHeaders(resp.Header)
-		a.ResponseBody, a.Truncated = resp.Body, resp.Truncated
+		m := secretsOf(target)
+		a.ResponseHeaders = storedResponseHeaders(m.Header(resp.Header))
+		a.ResponseBody, a.Truncated = m.Bytes(resp.Body, resp.Truncated), resp.Truncated
 	}
+}
+
+// The lengths from which values are taken for secrets: of a subscription's own headers, and of parts of its URL.
+const minHeaderSecret, minURLSecret = 8, 16
+
+// secretsOf returns a masker of what a request to the target carries that may be a secret.
+func secretsOf(target *subscriptions.Target) *masking.Masker {
+	m := new(masking.Masker)
+	add := func(value string, least int) {
+		if len(value) >= least {
+			m.Add(value)
+		}
+	}
+	for _, h := range target.Headers {
+		_, token, _ := strings.Cut(h.Value, " ") // of a scheme and its credentials
+		add(h.Value, minHeaderSecret)
+		add(token, minHeaderSecret)
+	}
+	if target.URL == nil {
+		return m
+	}
+	for part := range strings.SplitSeq(target.URL.Path, "/") {
+		add(part, minURLSecret)
+	}
+	for part := range strings.FieldsFuncSeq(target.URL.RawQuery, func(r rune) bool { return r == '&' || r == '=' }) {
+		if text, err := url.QueryUnescape(part); err == nil {
+			add(text, minURLSecret)
+		}
+	}
+	return m
 }
 
 func (s *Service) finishAttempt(ctx context.Context, j *job, target *subscriptions.Target, a Attempt, o outcome) {

@@ -179,7 +179,7 @@ func (s *Service) sendTest(ctx context.Context, target *subscriptions.Target, h 
 		return ctx.Err() // the caller has left
 	}
 	var a Attempt
-	fillAttempt(&a, resp, sendErr)
+	fillAttempt(&a, target, resp, sendErr)
 	out.Timings, out.Status, out.ResponseBody, out.Truncated = a.Timings, resp.Status, a.ResponseBody, a.Truncated
 	if a.ResponseHeaders != "" {
 		out.ResponseHeaders = a.ResponseHeaders
