@@ -227,7 +227,7 @@ func TestDoctorPublicURL(t *testing.T) {
 }
 
 // The check of sealed values names the keys that values need, warns while some are left under an older key or under one
-// that is not in the keyset, and names the keys that can be removed. What could not be counted is never called removable.
+// that is not in the keyset, and names the keys that can be removed. A key is called removable only if all values were counted.
 func TestDoctorKeysOfSealedValues(t *testing.T) {
 	t.Parallel()
 	keys := []secretbox.KeyInfo{{ID: 1}, {ID: 2, Primary: true}, {ID: 3}}

@@ -116,7 +116,7 @@ func TestFollowsARotation(t *testing.T) {
 		key, _ := secretbox.KeyID(stale)
 		require.Equal(t, w.box.PrimaryKeyID(), key, "the other node follows when it seals")
 
-		// What was sealed just before the other node looked, and is stored just after a pass.
+		// A value that was sealed just before the other node looked, and is stored just after a pass.
 		old, err := secretbox.List(w.path)
 		require.NoError(t, err)
 		require.Len(t, old, 2)

@@ -23,8 +23,8 @@ const (
 	tinkPrefixSize = 5
 )
 
-// retiredLife is for how long a Box opens values with a key that was removed from the file. Whoever keeps sealed values in
-// memory follows Changes, which takes a second or two.
+// retiredLife is for how long a Box opens values with a key that was removed from the file. Caches of sealed values follow
+// Changes, which takes some seconds.
 const retiredLife = time.Minute
 
 type retired struct {

@@ -235,7 +235,7 @@ func TestAttackOracle(t *testing.T) {
 	}
 }
 
-// Whatever a setting of any definition is, what the definition accepts leads to its allowed hosts alone.
+// Any value of a setting that a definition accepts leads to its allowed hosts alone.
 func FuzzHostsOfDefinitions(f *testing.F) {
 	list := outgoingProviders(f)
 	for _, value := range hostAttacks() {

@@ -11,8 +11,8 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// What a receiver quotes of the subscription's own headers and of secrets in its URL is not in the record of the attempt,
-// which is stored in clear. Short values, which are words of any text, stay.
+// The record of an attempt, which is stored in clear, has nothing that a receiver quotes of the subscription's own headers
+// and of secrets in its URL. Short values, which are words of any text, stay.
 func TestRecordsHaveNoSecretsOfTheSubscription(t *testing.T) {
 	t.Parallel()
 	u, err := url.Parse("https://hooks.example.com/services/T0/B5yF8kQ2mX9nR7vL3z?token=kJ4hG7fD2sA9pO%2F1uY&env=production")
