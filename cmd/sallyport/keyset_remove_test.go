@@ -16,8 +16,8 @@ import (
 )
 
 // A running server encrypts everything again in the background, also what it has in memory: credentials that it used
-// before the rotation go out as before after the older key was removed. Doctor shows how many values need which key. While
-// one needs a key, it is not removed.
+// before the rotation go out as before after the older key was removed. Doctor shows how many values need which key.
+// While one needs a key, it is not removed.
 func TestRemoveKeyNextToServer(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {

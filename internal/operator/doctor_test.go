@@ -74,7 +74,8 @@ func TestDoctorLimits(t *testing.T) {
 	require.Contains(t, due(90*time.Second).Message, "3 are due, the oldest for 1m30s")
 }
 
-// An open range that hands out this machine or the cloud's credentials is worth a warning; every opened range is named.
+// An open range that hands out this machine or the cloud's credentials is worth a warning; every opened range is
+// named.
 func TestDoctorEgress(t *testing.T) {
 	t.Parallel()
 	for ranges, want := range map[string]CheckStatus{
@@ -226,8 +227,9 @@ func TestDoctorPublicURL(t *testing.T) {
 	require.Contains(t, guessed.Message, "only this machine")
 }
 
-// The check of sealed values names the keys that values need, warns while some are left under an older key or under one
-// that is not in the keyset, and names the keys that can be removed. A key is called removable only if all values were counted.
+// The check of sealed values names the keys that values need, warns while some are left under an older key or under
+// one that is not in the keyset, and names the keys that can be removed. A key is called removable only if all values
+// were counted.
 func TestDoctorKeysOfSealedValues(t *testing.T) {
 	t.Parallel()
 	keys := []secretbox.KeyInfo{{ID: 1}, {ID: 2, Primary: true}, {ID: 3}}

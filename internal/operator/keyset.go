@@ -31,8 +31,8 @@ var errKeysetUnread = errors.New("a server still seals under an older key: give 
 	"run `sallyport keyset reseal`")
 
 // errKeyInUse says that values would be lost with a key.
-var errKeyInUse = errors.New("values in the database need the key (see `sallyport doctor`): wait until the servers have " +
-	"encrypted them again, or run `sallyport keyset reseal`; values that need it")
+var errKeyInUse = errors.New("values in the database need the key (see `sallyport doctor`): wait until the servers " +
+	"have encrypted them again, or run `sallyport keyset reseal`; values that need it")
 
 // CreateKeyset makes the keyset file, with its folder, and returns its path. secretbox.ErrExists says that there is
 // one.
@@ -95,9 +95,9 @@ func CheckKeyset(ctx context.Context, cfg *config.Config, log *slog.Logger) erro
 	return s.Close()
 }
 
-// Reseal encrypts again every value that is not sealed under the newest key, and returns how many values it changed. It
-// works while servers run, which do the same in the background, and may be ended and run again. It calls report as it
-// goes. Values that do not open are left as they are and named in the error.
+// Reseal encrypts again every value that is not sealed under the newest key, and returns how many values it changed.
+// It works while servers run, which do the same in the background, and may be ended and run again. It calls report as
+// it goes. Values that do not open are left as they are and named in the error.
 func Reseal(ctx context.Context, cfg *config.Config, log *slog.Logger, report func(secretbox.Progress)) (changed int,
 	err error) {
 	s, err := OpenStore(ctx, cfg, log)

@@ -1,5 +1,5 @@
-// Package masking removes secrets from texts of others. A server that was sent a credential may quote it: in a message, in
-// a header, or encoded with what stands around it.
+// Package masking removes secrets from texts of others. A server that was sent a credential may quote it: in a
+// message, in a header, or encoded with what stands around it.
 package masking
 
 import (
@@ -25,8 +25,8 @@ const (
 // Masker replaces secrets by secretbox.Redacted. The zero Masker knows none.
 type Masker struct{ forms []string }
 
-// Add adds secrets, in all forms in which a text may quote them: in clear, escaped for URLs and JSON, in hexadecimal, and
-// in base64 next to any other bytes. Those under four bytes are left out.
+// Add adds secrets, in all forms in which a text may quote them: in clear, escaped for URLs and JSON, in hexadecimal,
+// and in base64 next to any other bytes. Those under four bytes are left out.
 func (m *Masker) Add(secrets ...string) {
 	for _, secret := range secrets {
 		if len(secret) < minSecret {

@@ -17,8 +17,8 @@ import (
 
 const core = "q7Rk2ZtWm9XvB4Ld"
 
-// However a text quotes a secret, its characters are gone: in clear, escaped, in hexadecimal, and in base64 with anything
-// before and after it, such as the user name of basic authentication.
+// However a text quotes a secret, its characters are gone: in clear, escaped, in hexadecimal, and in base64 with
+// anything before and after it, such as the user name of basic authentication.
 func TestMasksEveryForm(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -24,8 +24,8 @@ const (
 	interval = 5 * time.Second
 	// passInterval is how often a node looks through all values without a reason.
 	passInterval = time.Hour
-	// followed is how long after a rotation all nodes that share the file use the new key. A pass that began earlier can miss
-	// values.
+	// followed is how long after a rotation all nodes that share the file use the new key. A pass that began earlier can
+	// miss values.
 	followed = 10 * time.Second
 	// lockCheck is how often the lock is checked during a pass.
 	lockCheck = 5 * time.Second
@@ -48,8 +48,8 @@ type Worker struct {
 	values  *prometheus.GaugeVec
 	changed prometheus.Counter
 
-	// The state of the job that encrypts again, which runs in one goroutine: the key that encrypts and since when, and when
-	// the next pass is due.
+	// The state of the job that encrypts again, which runs in one goroutine: the key that encrypts and since when, and
+	// when the next pass is due.
 	primary uint32
 	since   time.Time
 	due     time.Time

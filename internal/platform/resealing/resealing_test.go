@@ -157,7 +157,8 @@ func TestValuesThatDoNotOpen(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		w := newWorld(t, s, 2)
-		_, err := s.DB.Write().ExecContext(t.Context(), "UPDATE secrets SET sealed = substr(sealed, 1, 20) WHERE id = 'row-00000'")
+		_, err := s.DB.Write().ExecContext(t.Context(), "UPDATE secrets SET sealed = substr(sealed, 1, 20) "+
+			"WHERE id = 'row-00000'")
 		require.NoError(t, err)
 		_, err = secretbox.Rotate(w.path)
 		require.NoError(t, err)

@@ -23,8 +23,8 @@ const (
 	tinkPrefixSize = 5
 )
 
-// retiredLife is for how long a Box opens values with a key that was removed from the file. Caches of sealed values follow
-// Changes, which takes some seconds.
+// retiredLife is for how long a Box opens values with a key that was removed from the file. Caches of sealed values
+// follow Changes, which takes some seconds.
 const retiredLife = time.Minute
 
 type retired struct {
@@ -227,8 +227,8 @@ func (b *Box) known(id uint32) *keys {
 	return nil
 }
 
-// Changes returns a number that grows when the keyset file has other keys. Sealed values that were kept in memory before
-// are to be read from the database again, within a minute: their key may have been removed.
+// Changes returns a number that grows when the keyset file has other keys. Sealed values that were kept in memory
+// before are to be read from the database again, within a minute: their key may have been removed.
 func (b *Box) Changes() int64 {
 	b.follow()
 	return b.changes.Load()

@@ -24,8 +24,8 @@ const (
 	nextSuffix = ".next"
 )
 
-// Create writes a keyset with one new key to a new file that only its owner can read. It returns ErrExists, and changes
-// nothing, if there is a file at path.
+// Create writes a keyset with one new key to a new file that only its owner can read. It returns ErrExists, and
+// changes nothing, if there is a file at path.
 func Create(path string) error {
 	return locked(path, func() error {
 		if _, err := os.Lstat(path); err == nil {
@@ -47,8 +47,8 @@ func Rotate(path string) (KeyInfo, error) {
 	return change(path, func(h *keyset.Handle) (*keyset.Handle, uint32, error) { return withNewKey(h, true) })
 }
 
-// Add adds a key that opens values and seals none before Promote: with it in the keysets of all nodes, none of them meets
-// values that it cannot open.
+// Add adds a key that opens values and seals none before Promote: with it in the keysets of all nodes, none of them
+// meets values that it cannot open.
 func Add(path string) (KeyInfo, error) {
 	return change(path, func(h *keyset.Handle) (*keyset.Handle, uint32, error) { return withNewKey(h, false) })
 }
@@ -59,8 +59,8 @@ func Promote(path string, key uint32) (KeyInfo, error) {
 }
 
 // Remove removes a key, whose values then open no longer. It returns ErrNoKey for one that is not in the keyset and
-// ErrPrimary for the one that seals. It calls unused while no other process can change the file, with the time of its last
-// change, and removes nothing if that returns an error.
+// ErrPrimary for the one that seals. It calls unused while no other process can change the file, with the time of its
+// last change, and removes nothing if that returns an error.
 func Remove(path string, key uint32, unused func(changed time.Time) error) error {
 	_, err := changeAt(path, func(h *keyset.Handle, info fs.FileInfo) (*keyset.Handle, uint32, error) {
 		next, err := withoutKey(h, key)
@@ -168,9 +168,9 @@ func readFile(path string) (*keyset.Handle, fs.FileInfo, error) {
 	return h, info, nil
 }
 
-// replaceFile writes the keyset to path atomically, also across a crash: it writes and syncs a file in the same folder,
-// renames it, and syncs the folder. The new file gets the owner of old, if given: an administrator who rotates as root
-// must not lock the server out. The caller holds the lock.
+// replaceFile writes the keyset to path atomically, also across a crash: it writes and syncs a file in the same
+// folder, renames it, and syncs the folder. The new file gets the owner of old, if given: an administrator who
+// rotates as root must not lock the server out. The caller holds the lock.
 func replaceFile(path string, h *keyset.Handle, old fs.FileInfo) error {
 	b, err := encodeHandle(h)
 	if err != nil {

@@ -113,7 +113,8 @@ func encodeHandle(h *keyset.Handle) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// decodeHandle parses and checks a keyset. It hides Tink's own errors, because some quote the input, which is a secret.
+// decodeHandle parses and checks a keyset. It hides Tink's own errors, because some quote the input, which is a
+// secret.
 func decodeHandle(b []byte) (*keyset.Handle, error) {
 	if len(bytes.TrimSpace(b)) == 0 {
 		return nil, fmt.Errorf("%w: it is empty", ErrKeyset)

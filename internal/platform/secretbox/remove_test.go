@@ -11,9 +11,9 @@ import (
 	"sallyport/internal/platform/clock"
 )
 
-// A key that was added opens and does not seal until it is promoted: nodes that get a copy of the file one after the other
-// never meet a value that they cannot open. Keys that are not there, the sealing key and a key in use are not removed,
-// and a refusal leaves the file as it was.
+// A key that was added opens and does not seal until it is promoted: nodes that get a copy of the file one after the
+// other never meet a value that they cannot open. Keys that are not there, the sealing key and a key in use are not
+// removed, and a refusal leaves the file as it was.
 func TestAddPromoteRemove(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)

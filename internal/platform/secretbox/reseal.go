@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// window is the number of rows that are read at a time, whether they need another key or not, so that a read of a large
-	// table ends soon. It bounds a transaction as well.
+	// window is the number of rows that are read at a time, whether they need another key or not, so that a read of a
+	// large table ends soon. It bounds a transaction as well.
 	window = 500
 	// resealRetries limits how often one window is read again because rows of it changed in the meantime.
 	resealRetries = 5
@@ -49,11 +49,11 @@ type Progress struct {
 	Done bool
 }
 
-// Reseal encrypts the values of the columns again with the primary key, where another key sealed them, and returns the
-// sum of all columns. It can be stopped and started again at any time, and several processes can run it. It leaves a value
-// that changes in the meantime. It skips values that do not open, and names their rows in its error. It reads at most
-// 500 rows at a time, keeps transactions short and rests after each for as long as it took. It calls report, if given,
-// after each window of rows.
+// Reseal encrypts the values of the columns again with the primary key, where another key sealed them, and returns
+// the sum of all columns. It can be stopped and started again at any time, and several processes can run it. It
+// leaves a value that changes in the meantime. It skips values that do not open, and names their rows in its error.
+// It reads at most 500 rows at a time, keeps transactions short and rests after each for as long as it took. It calls
+// report, if given, after each window of rows.
 //
 // A running server may seal with the old key for five seconds after a rotation. Reseal run later than that finds every
 // value; the older keys stay in the keyset, so an earlier run loses none.
@@ -186,8 +186,8 @@ func (r *resealer) seal(rows []resealRow, count bool) []resealRow {
 	return out
 }
 
-// store writes the rows in transactions that stay short, and rests after each, so that others can write as well. missed
-// counts the rows that have changed.
+// store writes the rows in transactions that stay short, and rests after each, so that others can write as well.
+// missed counts the rows that have changed.
 func (r *resealer) store(ctx context.Context, rows []resealRow) (missed int, err error) {
 	for len(rows) > 0 {
 		n := min(len(rows), r.rows)

@@ -201,7 +201,8 @@ func TestResealUnknownColumn(t *testing.T) {
 		t.Helper()
 		path := newFile(t)
 		newTable(t, s, openFile(t, path), 1)
-		_, err := Reseal(t.Context(), s.DB, rotated(t, path), []Column{{Table: "secrets", Column: "missing", IDColumn: "id"}}, nil)
+		_, err := Reseal(t.Context(), s.DB, rotated(t, path), []Column{{Table: "secrets", Column: "missing",
+			IDColumn: "id"}}, nil)
 		require.ErrorContains(t, err, "reseal secrets.missing")
 	})
 }

@@ -103,8 +103,8 @@ const (
 	maxResponseBytes = 1 << 20
 )
 
-// Run sends the probes of the values' mode, one after the other, and stops at the first that shows that the credentials
-// are refused.
+// Run sends the probes of the values' mode, one after the other, and stops at the first that shows that the
+// credentials are refused.
 func (p *Prober) Run(ctx context.Context, e *outbound.Engine, v outbound.Values) Report {
 	return p.RunObserved(ctx, e, v, nil)
 }

@@ -25,10 +25,12 @@ func hostAttacks() map[string]string {
 		"user and password": "u:p@evil.com", "port": "evil.com:443", "port alone": ":8443", "other host": "evil.com",
 		"IDN": "exämple", "homograph": "ехаmple", "punycode": "xn--exmple-cua", "encoded dot": "evil%2ecom",
 		"encoded fragment": "evil.com%23", "encoded slash": "evil.com%2f", "encoded zero": "evil.com%00",
-		"encoded twice": "evil.com%2523", "CRLF": "a\r\nHost: evil.com", "LF": "a\nHost: evil.com", "zero byte": "evil.com\x00",
+		"encoded twice": "evil.com%2523", "CRLF": "a\r\nHost: evil.com", "LF": "a\nHost: evil.com",
+		"zero byte": "evil.com\x00",
 		"tab": "evil\t.com", "dots": "..", "traversal": "../../evil.com", "encoded traversal": "%2e%2e/evil.com",
 		"trailing dot": "evil.com.", "leading dot": ".evil.com", "IPv6": "[::1]", "mapped IPv6": "[::ffff:127.0.0.1]",
-		"zone": "[fe80::1%25eth0]", "IPv4": "127.0.0.1", "decimal": "2130706433.", "hexadecimal": "0x7f.1", "octal": "0177.0.0.1",
+		"zone": "[fe80::1%25eth0]", "IPv4": "127.0.0.1", "decimal": "2130706433.", "hexadecimal": "0x7f.1",
+		"octal": "0177.0.0.1",
 		"ideographic dot": "evil\u3002com", "one dot leader": "evil\u2024com", "full width": "ｅｖｉｌ．ｃｏｍ",
 		"Arabic digits": "\u0661\u0662\u0667.0.0.1", "right to left": "\u202emoc.live", "soft hyphen": "ev\u00adil.com",
 		"label too long": strings.Repeat("a", 64), "very long": strings.Repeat("evil.com/", 10_000), "wildcard": "*",
@@ -39,7 +41,8 @@ func hostAttacks() map[string]string {
 
 // urlAttacks are values of a field that is a whole URL. A plain URL of another host is no attack on such a field.
 func urlAttacks() map[string]string {
-	list := map[string]string{"javascript": "javascript:alert(1)", "data": "data:text/html,x", "file": "file:///etc/passwd",
+	list := map[string]string{"javascript": "javascript:alert(1)", "data": "data:text/html,x",
+		"file": "file:///etc/passwd",
 		"without slashes": "https:evil.com", "two hosts": "https://good.example.com\\@evil.com/",
 		"dot segments": "https://good.example.com/../x", "encoded dot segments": "https://good.example.com/%2e%2e/x"}
 	for name, value := range hostAttacks() {
@@ -51,8 +54,8 @@ func urlAttacks() map[string]string {
 		list[name+" first"] = "https://" + value + "good.example.com"
 	}
 	// These are plain URLs of one host, each in its own way.
-	for _, harmless := range []string{"template", "slashes", "hyphen first", "leading dot", "trailing dot first", "port alone",
-		"decimal first", "hexadecimal first", "octal first"} {
+	for _, harmless := range []string{"template", "slashes", "hyphen first", "leading dot", "trailing dot first",
+		"port alone", "decimal first", "hexadecimal first", "octal first"} {
 		delete(list, harmless)
 	}
 	list["very long"] = "https://good.example.com/" + strings.Repeat("a", 100_000)
@@ -98,8 +101,8 @@ func (p outgoingProvider) settings() map[string]string {
 
 var placeholders = regexp.MustCompile(`\$\{config\.([a-z0-9_]+)\}`)
 
-// allows reports whether allowed_hosts of the definition has the host. It is written apart from the code under test: by
-// regular expressions over the definition's text.
+// allows reports whether allowed_hosts of the definition has the host. It is written apart from the code under test:
+// by regular expressions over the definition's text.
 func (p outgoingProvider) allows(host string, settings outbound.Config) bool {
 	types := map[string]outbound.FieldType{}
 	for _, f := range p.engine.ConfigFields() {
@@ -189,8 +192,8 @@ func (p outgoingProvider) check(t testing.TB, mode *outbound.Mode, settings map[
 	return true
 }
 
-// A value that attacks the host is refused in every setting of every definition whose value stands in a host, before any
-// credential is read: ResolveConfig knows none. In other settings it is refused as well, or leads nowhere else.
+// A value that attacks the host is refused in every setting of every definition whose value stands in a host, before
+// any credential is read: ResolveConfig knows none. In other settings it is refused as well, or leads nowhere else.
 func TestAttacksOnHosts(t *testing.T) {
 	t.Parallel()
 	for _, p := range outgoingProviders(t) {

@@ -154,8 +154,8 @@ func (s *Service) superseded(j *job, target *subscriptions.Target, a Attempt) {
 		attempt: a, attempted: true})
 }
 
-// isPostponed reports whether an attempt that can take this long must not start, because the lease could end before it.
-// Then the job waits for the renewal of its lease.
+// isPostponed reports whether an attempt that can take this long must not start, because the lease could end before
+// it. Then the job waits for the renewal of its lease.
 func (s *Service) isPostponed(j *job, timeout time.Duration) bool {
 	if s.leases.permits(j, timeout) {
 		return false
