@@ -27,10 +27,10 @@ func hostAttacks() map[string]string {
 		"encoded fragment": "evil.com%23", "encoded slash": "evil.com%2f", "encoded zero": "evil.com%00",
 		"encoded twice": "evil.com%2523", "CRLF": "a\r\nHost: evil.com", "LF": "a\nHost: evil.com",
 		"zero byte": "evil.com\x00",
-		"tab": "evil\t.com", "dots": "..", "traversal": "../../evil.com", "encoded traversal": "%2e%2e/evil.com",
+		"tab":       "evil\t.com", "dots": "..", "traversal": "../../evil.com", "encoded traversal": "%2e%2e/evil.com",
 		"trailing dot": "evil.com.", "leading dot": ".evil.com", "IPv6": "[::1]", "mapped IPv6": "[::ffff:127.0.0.1]",
 		"zone": "[fe80::1%25eth0]", "IPv4": "127.0.0.1", "decimal": "2130706433.", "hexadecimal": "0x7f.1",
-		"octal": "0177.0.0.1",
+		"octal":           "0177.0.0.1",
 		"ideographic dot": "evil\u3002com", "one dot leader": "evil\u2024com", "full width": "ｅｖｉｌ．ｃｏｍ",
 		"Arabic digits": "\u0661\u0662\u0667.0.0.1", "right to left": "\u202emoc.live", "soft hyphen": "ev\u00adil.com",
 		"label too long": strings.Repeat("a", 64), "very long": strings.Repeat("evil.com/", 10_000), "wildcard": "*",
@@ -42,7 +42,7 @@ func hostAttacks() map[string]string {
 // urlAttacks are values of a field that is a whole URL. A plain URL of another host is no attack on such a field.
 func urlAttacks() map[string]string {
 	list := map[string]string{"javascript": "javascript:alert(1)", "data": "data:text/html,x",
-		"file": "file:///etc/passwd",
+		"file":            "file:///etc/passwd",
 		"without slashes": "https:evil.com", "two hosts": "https://good.example.com\\@evil.com/",
 		"dot segments": "https://good.example.com/../x", "encoded dot segments": "https://good.example.com/%2e%2e/x"}
 	for name, value := range hostAttacks() {

@@ -23,7 +23,7 @@ func TestRecordsHaveNoSecretsOfTheSubscription(t *testing.T) {
 	a := Attempt{}
 	fillAttempt(&a, target, egress.Response{Status: http.StatusOK, Truncated: true,
 		Header: http.Header{"X-Debug": {"Bearer w8E3rT6yU1"}, "Location": {"/services/T0/B5yF8kQ2mX9nR7vL3z"}},
-		Body:   []byte(`{"path":"/services/T0/B5yF8kQ2mX9nR7vL3z","q":"kJ4hG7fD2sA9pO/1uY","raw":"kJ4hG7fD2sA9pO%2f1uY",` +
+		Body: []byte(`{"path":"/services/T0/B5yF8kQ2mX9nR7vL3z","q":"kJ4hG7fD2sA9pO/1uY","raw":"kJ4hG7fD2sA9pO%2f1uY",` +
 			`"env":"test production","t":"w8E3rT`)}, nil)
 	require.Equal(t, `{"path":"/services/T0/[redacted]","q":"[redacted]","raw":"[redacted]","env":"test production",`+
 		`"t":"[redacted]`, string(a.ResponseBody))
