@@ -135,7 +135,6 @@ func (r *resealer) show() {
 // readPage reads the next window by id. The database returns only those values that another key sealed.
 func readPage(ctx context.Context, d Database, c Column, after string, primary uint32) (p page, err error) {
 	prefix := binary.BigEndian.AppendUint32([]byte{tinkStartByte}, primary)
-	//nolint:gosec // the identifiers come from code, the values are bound
 	rows, err := d.Read().QueryContext(ctx, "SELECT "+c.IDColumn+", "+c.Column+" IS NOT NULL, CASE WHEN substr("+c.Column+
 		", 1, 5) <> $2 THEN "+c.Column+" END FROM "+c.Table+" WHERE "+c.IDColumn+" > $1 ORDER BY "+c.IDColumn+" LIMIT $3",
 		after, prefix, window)
