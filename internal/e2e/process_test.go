@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -29,6 +30,10 @@ type installation struct {
 	environ []string
 	// base is the server's URL; empty before serve.
 	base string
+	// output gets each line that the server writes; nil for none.
+	output io.Writer
+	// process is the server's; nil before serve.
+	process *os.Process
 }
 
 // newInstallation makes keyset, database and owner, as the first steps of an operator do.
@@ -70,6 +75,7 @@ func (in *installation) serve() (stop func()) {
 	reader, writer := io.Pipe()
 	c.Stderr = writer
 	require.NoError(in.t, c.Start())
+	in.process = c.Process
 	var log logBuffer
 	address := make(chan string, 1)
 	var reading sync.WaitGroup
@@ -78,6 +84,9 @@ func (in *installation) serve() (stop func()) {
 			var entry struct{ Level, Msg, Listen string }
 			if json.Unmarshal(lines.Bytes(), &entry) == nil && entry.Msg == "serving" {
 				address <- entry.Listen
+			}
+			if in.output != nil {
+				_, _ = in.output.Write(append(lines.Bytes(), '\n')) // memory
 			}
 			if entry.Level != "INFO" {
 				_, _ = log.Write(append(lines.Bytes(), '\n')) // memory

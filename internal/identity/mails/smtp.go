@@ -15,6 +15,7 @@ import (
 	"github.com/wneessen/go-mail"
 
 	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/masking"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -96,7 +97,7 @@ func (s *Server) send(ctx context.Context, mailID string, at time.Time, m messag
 		return fmt.Errorf("prepare the connection to the mail server: %w", err)
 	}
 	if err := client.DialWithContext(ctx); err != nil {
-		return fmt.Errorf("reach the mail server: %w", err)
+		return fmt.Errorf("reach the mail server: %w", s.masked(err))
 	}
 	err = client.Send(msg)
 	_ = client.Close() // the server has the mail or has refused it
@@ -110,6 +111,25 @@ func (s *Server) send(ctx context.Context, mailID string, at time.Time, m messag
 		return &refusal{}
 	}
 }
+
+// masked returns an error of the connection without the password: a server that refuses it may quote it.
+func (s *Server) masked(err error) error {
+	m := new(masking.Masker)
+	m.Add(s.Password.Reveal())
+	return &maskedError{error: err, text: m.Text(err.Error())}
+}
+
+// maskedError is an error with another text.
+type maskedError struct {
+	error
+	text string
+}
+
+// Error returns the text.
+func (e *maskedError) Error() string { return e.text }
+
+// Unwrap returns the error.
+func (e *maskedError) Unwrap() error { return e.error }
 
 // client returns a client whose connection lives as long as ctx. The library's own context ends with its greeting.
 func (s *Server) client(ctx context.Context) (*mail.Client, error) {
