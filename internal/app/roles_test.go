@@ -16,8 +16,8 @@ import (
 func TestPartsOfTheWork(t *testing.T) {
 	t.Parallel()
 	want := map[role.Part][]string{
-		role.EveryNode: {"event-partitions", "log-outages", "make-partitions", "measure-deliveries", "measure-fanouts",
-			"number-audit-events", "probe-store", "rate-limits", "read-wanted-indexes", "register-node",
+		role.EveryNode: {"event-partitions", "follow-keyset", "log-outages", "make-partitions", "measure-deliveries",
+			"measure-fanouts", "number-audit-events", "probe-store", "rate-limits", "read-wanted-indexes", "register-node",
 			"share-provider-limits"},
 		role.Serving: {"event-commits", "event-stream", "log-filters-not-evaluated", "store-key-use",
 			"store-rejections", "store-secret-matches"},
@@ -25,7 +25,7 @@ func TestPartsOfTheWork(t *testing.T) {
 			"enrol-connection-checks", "expire-idempotency-keys", "expire-key-usage", "expire-mails",
 			"expire-rate-limits", "expire-rejections", "expire-replays", "forget-replaced-secrets",
 			"measure-replays", "measure-token-refreshes", "remove-expired-events", "replay-worker",
-			"send-password-resets", "token-refresh", "trim-event-log"},
+			"reseal-values", "send-password-resets", "token-refresh", "trim-event-log"},
 	}
 	got := map[role.Part][]string{}
 	for _, m := range app.Declared() {
