@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
+	"slices"
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
@@ -24,14 +24,25 @@ type accounts struct{ svc *Service }
 
 // Account implements tokens.Accounts.
 func (a accounts) Account(ctx context.Context, env id.Environment, uuid string) (*tokens.Account, error) {
-	c, err := findInbound(ctx, a.svc.db.Reserved(), uuid)
-	if err != nil {
-		return nil, err
+	read := func() (*tokens.Account, error) {
+		c, err := findInbound(ctx, a.svc.db.Reserved(), uuid)
+		if err != nil {
+			return nil, err
+		}
+		if c.Environment != env {
+			return nil, notFound()
+		}
+		return a.svc.auth.account(ctx, &c.Connection)
 	}
-	if c.Environment != env {
-		return nil, notFound()
+	account, err := read()
+	if !errors.Is(err, tokens.ErrHosts) {
+		return account, err
 	}
-	return a.svc.auth.account(ctx, &c.Connection)
+	// The connection, its credentials and its provider configuration are not read together: they may be of different
+	// times.
+	a.Forget(uuid)
+	a.svc.auth.configs.Forget(env)
+	return read()
 }
 
 // Forget implements tokens.Accounts.
@@ -52,7 +63,7 @@ func (a accounts) Change(ctx context.Context, tx *sql.Tx, env id.Environment, uu
 		return ignoreNotFound(err)
 	}
 	outcome, err := fn()
-	if err != nil || outcome == nil {
+	if err != nil || outcome == nil || outcome.State == tokens.Moved && !outcome.Version.Equal(c.UpdatedAt) {
 		return err
 	}
 	before := c
@@ -114,7 +125,8 @@ func (a *authenticator) follow(c *Connection, o *tokens.Outcome) []ChangeKind {
 }
 
 // account returns what requests of a connection and its tokens are made from. It opens no credential but secrets of
-// connection_config. It returns tokens.ErrHosts if requests would go to hosts for which the credentials were not given.
+// connection_config. It returns tokens.ErrHosts, with the account, if requests would go to hosts for which the
+// credentials were not given.
 func (a *authenticator) account(ctx context.Context, c *Connection) (*tokens.Account, error) {
 	provider, ok := a.providers.Get(c.Provider)
 	if !ok || provider.Outbound == nil {
@@ -155,27 +167,27 @@ func (a *authenticator) account(ctx context.Context, c *Connection) (*tokens.Acc
 	if !ok {
 		return nil, unfit
 	}
-	hosts, err := hostsOf(engine, mode, target, !hasToken(sealed))
+	hosts, err := hostsOf(engine, mode, target, !hasToken(sealed.Fields))
 	if err != nil {
 		return nil, unfit
 	}
-	if !sealed.AllowsHosts(hosts) {
-		return nil, apperr.Wrap(apperr.CodeConnectionNotReady,
-			"The credentials were given for other hosts; give them again", tokens.ErrHosts)
-	}
-	return &tokens.Account{ConnectionUUID: c.UUID, Environment: c.Environment, Sealed: sealed,
-		Idle: c.Status == Disabled,
+	account := &tokens.Account{ConnectionUUID: c.UUID, Environment: c.Environment, Sealed: sealed,
+		Version: c.UpdatedAt, Idle: c.Status == Disabled,
 		Source: tokens.Source{Engine: engine, Target: target, Hosts: sealed.Hosts,
 			OpenClient: func() (outbound.Client, error) { return a.openClient(ctx, c) },
 			OpenCredentials: func() (map[string]secretbox.Secret, error) {
 				opened, err := a.vault.Open(sealed, values...)
 				return opened, err
-			}}}, nil
+			}}}
+	if !sealed.AllowsHosts(hosts) {
+		return account, apperr.Wrap(apperr.CodeConnectionNotReady,
+			"The credentials were given for other hosts; give them again", tokens.ErrHosts)
+	}
+	return account, nil
 }
 
-func hasToken(s *credentials.Sealed) bool {
-	return strings.Contains(strings.Join(s.Fields, " "), outbound.AccessToken)
-}
+// hasToken reports whether an access token is among the stored values of those names.
+func hasToken(fields []string) bool { return slices.Contains(fields, outbound.AccessToken) }
 
 // openClient returns the OAuth client of a connection's provider configuration, or provider_not_configured.
 func (a *authenticator) openClient(ctx context.Context, c *Connection) (outbound.Client, error) {

@@ -150,7 +150,7 @@ func (a *authenticator) aim(ctx context.Context, v *apperr.Violations, engine *o
 	next := &authChange{mode: mode.Name, config: public(engine, config), account: current.Account}
 	replacing := ch.Credentials.Given() || current.Credentials == nil || current.AuthMode != mode.Name
 	if v.Err() == nil {
-		if next.hosts, err = hostsOf(engine, mode, target, replacing); err != nil {
+		if next.hosts, err = hostsOf(engine, mode, target, replacing || !hasToken(current.fields())); err != nil {
 			addError(v, err)
 		}
 	}
@@ -197,8 +197,8 @@ func (a *authenticator) test(ctx context.Context, v *apperr.Violations, engine *
 	}
 	store := &credentials.New{ConnectionUUID: current.UUID, Environment: current.Environment, Mode: mode.Name,
 		Values: values, ScopesGranted: given.Scopes, ExpiresAt: given.ExpiresAt}
-	minted := true
-	if mode.Mints() && !ch.Untested {
+	minted := !mode.Mints()
+	if !minted && !ch.Untested {
 		var err error
 		if minted, err = a.mint(ctx, v, engine, mode, &target, current, store); err != nil || v.Err() != nil {
 			return err
