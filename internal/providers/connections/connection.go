@@ -128,6 +128,8 @@ type Connection struct {
 	Account outbound.Account
 	// Credentials describes the stored credentials; nil without any.
 	Credentials *credentials.Set
+	// NextRefreshAt is when the access token is renewed; nil if it is not, or only when a request needs it.
+	NextRefreshAt *time.Time
 	// Health is the outcome of the last test; nil before the first.
 	Health *Health
 	// RateLimit is what the provider has said about its limit; nil if nothing is known.

@@ -9,6 +9,7 @@ import (
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/providers/probes"
+	"sallyport/internal/providers/tokens"
 )
 
 // Health is the outcome of the last test of a connection's credentials.
@@ -134,12 +135,21 @@ func (a *authenticator) describe(ctx context.Context, q querier, env id.Environm
 	if err != nil {
 		return err
 	}
+	next, err := tokens.NextRenewals(ctx, q, env, uuids)
+	if err != nil {
+		return err //nolint:wrapcheck // it says what failed
+	}
 	for _, c := range list {
 		if seen, found := limits[c.UUID]; found {
 			c.RateLimit = &seen
 		}
 		if set, found := sets[c.UUID]; found {
 			c.Credentials = &set
+		}
+		// What is not renewed is looked at when it ends.
+		if at, found := next[c.UUID]; found && c.Credentials != nil && (c.Credentials.RefreshFailures > 0 ||
+			c.Credentials.ExpiresAt == nil || !at.Equal(*c.Credentials.ExpiresAt)) {
+			c.NextRefreshAt = &at
 		}
 		c.Health = health[c.UUID]
 	}

@@ -287,6 +287,7 @@ func TestRevocation(t *testing.T) {
 		refreshed, err := r.Refresh(t.Context(), w.a, "acme", "oauth2")
 		require.NoError(t, err)
 		require.NotNil(t, refreshed.Credentials.RefreshedAt)
+		require.True(t, refreshed.NextRefreshAt.Before(*refreshed.Credentials.ExpiresAt))
 		out, err := r.Revoke(t.Context(), w.a, "acme", "oauth2")
 		require.NoError(t, err)
 		require.Equal(t, connections.Revocation{Upstream: true}, out)

@@ -59,6 +59,22 @@ func find(ctx context.Context, q db.Querier, env id.Environment, connectionUUID 
 	return r, found, nil
 }
 
+// NextRenewals returns when something is done about the tokens of connections of an environment, by UUID. Those of
+// which nothing is done by itself are not in the result.
+func NextRenewals(ctx context.Context, q db.Querier, env id.Environment,
+	connectionUUIDs []string) (map[string]time.Time, error) {
+	w := new(db.Where).And("environment_id = ?", string(env)).And("due_ms IS NOT NULL")
+	rows, err := db.All(ctx, q, columns, table, db.AnyOf(w, "connection_uuid", connectionUUIDs), "")
+	if err != nil {
+		return nil, fmt.Errorf("read when tokens are renewed: %w", err)
+	}
+	out := make(map[string]time.Time, len(rows))
+	for i := range rows {
+		out[rows[i].connectionUUID] = *rows[i].due
+	}
+	return out, nil
+}
+
 // schedule stores when the tokens of a connection are renewed. An exchange in progress goes on.
 func schedule(ctx context.Context, tx *sql.Tx, r *row) error {
 	_, err := db.Insert(ctx, tx, "INSERT INTO token_refreshes", columns(r), `ON CONFLICT (connection_uuid) DO UPDATE SET

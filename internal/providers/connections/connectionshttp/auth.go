@@ -34,6 +34,8 @@ type storedCredentials struct {
 	StoredAt httpapi.Time `json:"stored_at"`
 	// When they were last refreshed; `null` if never.
 	LastRefreshedAt *httpapi.Time `json:"last_refreshed_at" nullable:"true" example:"2026-12-24T18:00:00.000Z"`
+	// When the access token is renewed next; `null` if nothing renews it by itself.
+	NextRefreshAt *httpapi.Time `json:"next_refresh_at" nullable:"true" example:"2026-12-24T17:46:00.000Z"`
 	// The number of failed refreshes since the last that succeeded.
 	RefreshFailures int64 `json:"refresh_failures"`
 }
@@ -89,13 +91,15 @@ type check struct {
 	RequestID *string `json:"request_id"`
 }
 
-func viewCredentials(s *credentials.Set) (out httpapi.OrNull[storedCredentials]) {
+func viewCredentials(c *connections.Connection) (out httpapi.OrNull[storedCredentials]) {
+	s := c.Credentials
 	if s == nil {
 		return out
 	}
 	out.Value = &storedCredentials{Redacted: true, Fields: s.Fields, Fingerprint: s.Fingerprint, Hosts: s.Hosts,
 		ExpiresAt: (*httpapi.Time)(s.ExpiresAt), StoredAt: httpapi.Time(s.StoredAt),
-		LastRefreshedAt: (*httpapi.Time)(s.RefreshedAt), RefreshFailures: s.RefreshFailures}
+		LastRefreshedAt: (*httpapi.Time)(s.RefreshedAt),
+		NextRefreshAt:   (*httpapi.Time)(c.NextRefreshAt), RefreshFailures: s.RefreshFailures}
 	return out
 }
 

@@ -161,7 +161,7 @@ func (h *handlers) view(c connections.Connection) connection {
 		EnvironmentID:     string(c.Environment),
 		AuthMode:          c.AuthMode,
 		ConnectionConfig:  c.Config,
-		Credentials:       viewCredentials(c.Credentials),
+		Credentials:       viewCredentials(&c),
 		Scopes:            viewScopes(c.Credentials),
 		Account:           viewAccount(c.Account),
 		Health:            viewHealth(c.Health),
