@@ -146,7 +146,7 @@ func (a *authenticator) describe(ctx context.Context, q querier, env id.Environm
 		if set, found := sets[c.UUID]; found {
 			c.Credentials = &set
 		}
-		// What is not renewed is looked at when it ends.
+		// A token that nothing renews is looked at when it ends.
 		if at, found := next[c.UUID]; found && c.Credentials != nil && (c.Credentials.RefreshFailures > 0 ||
 			c.Credentials.ExpiresAt == nil || !at.Equal(*c.Credentials.ExpiresAt)) {
 			c.NextRefreshAt = &at
