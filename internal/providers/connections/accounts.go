@@ -174,7 +174,10 @@ func (a *authenticator) account(ctx context.Context, c *Connection) (*tokens.Acc
 	account := &tokens.Account{ConnectionUUID: c.UUID, Environment: c.Environment, Sealed: sealed,
 		Version: c.UpdatedAt, Idle: c.Status == Disabled,
 		Source: tokens.Source{Engine: engine, Target: target, Hosts: sealed.Hosts,
-			OpenClient: func() (outbound.Client, error) { return a.openClient(ctx, c) },
+			OpenClient: func(hosts []string) (outbound.Client, error) {
+				client, err := a.openClient(ctx, c, hosts)
+				return client, unusable(err)
+			},
 			OpenCredentials: func() (map[string]secretbox.Secret, error) {
 				opened, err := a.vault.Open(sealed, values...)
 				return opened, err
@@ -186,11 +189,42 @@ func (a *authenticator) account(ctx context.Context, c *Connection) (*tokens.Acc
 	return account, nil
 }
 
+// unusable makes an OAuth client that is missing, or that may not be sent to the connection's hosts, an error of the
+// settings.
+func unusable(err error) error {
+	var e *apperr.Error
+	if errors.As(err, &e) && e.Code == apperr.CodeProviderNotConfigured {
+		return &oauth.TokenError{Kind: oauth.Misconfigured, Description: e.Message}
+	}
+	return err
+}
+
+// checkClient adds an error if the OAuth client of the provider configuration may not be sent where a connection's
+// settings lead.
+func (a *authenticator) checkClient(ctx context.Context, v *apperr.Violations, c *Connection, engine *outbound.Engine,
+	target outbound.Target) error {
+	hosts, err := engine.ChosenHosts(target)
+	if err != nil {
+		addError(v, err)
+		return nil
+	}
+	config, known, err := a.configs.Resolve(ctx, c.Environment, c.ProviderConfigKey)
+	if err != nil || !known {
+		return err
+	}
+	if host := config.Withholds(hosts); host != "" {
+		v.Add("connection_config", "oauth_hosts", "leads to "+host+", to which the OAuth client of the provider "+
+			"configuration "+c.ProviderConfigKey+" may not be sent; its oauth.hosts can allow it")
+	}
+	return nil
+}
+
 // hasToken reports whether an access token is among the stored values of those names.
 func hasToken(fields []string) bool { return slices.Contains(fields, outbound.AccessToken) }
 
-// openClient returns the OAuth client of a connection's provider configuration, or provider_not_configured.
-func (a *authenticator) openClient(ctx context.Context, c *Connection) (outbound.Client, error) {
+// openClient returns the OAuth client of a connection's provider configuration, to be sent to hosts that the settings
+// choose, or provider_not_configured.
+func (a *authenticator) openClient(ctx context.Context, c *Connection, hosts []string) (outbound.Client, error) {
 	config, known, err := a.configs.Resolve(ctx, c.Environment, c.ProviderConfigKey)
 	if err != nil {
 		return outbound.Client{}, err
@@ -199,7 +233,7 @@ func (a *authenticator) openClient(ctx context.Context, c *Connection) (outbound
 		return outbound.Client{}, apperr.New(apperr.CodeProviderNotConfigured,
 			"The provider configuration "+c.ProviderConfigKey+" has no OAuth client; set its oauth first")
 	}
-	client, err := a.configs.OpenClient(config)
+	client, err := a.configs.OpenClient(config, hosts)
 	if err != nil {
 		return outbound.Client{}, err
 	}
@@ -228,9 +262,19 @@ func (a *authenticator) reveal(ctx context.Context, c *Connection, account *toke
 		return nil, values, err
 	}
 	if mode, ok := account.Source.Engine.Mode(values.Mode); ok && mode.Client && mode.Kind == outbound.OAuth1 {
-		values.Client, err = a.openClient(ctx, c) // it signs every request
+		values.Client, err = a.signingClient(ctx, c, account.Source.Engine, values.Target)
 	}
 	return account, values, err
+}
+
+// signingClient returns the OAuth client where it signs every request to a provider's API.
+func (a *authenticator) signingClient(ctx context.Context, c *Connection, engine *outbound.Engine,
+	target outbound.Target) (outbound.Client, error) {
+	hosts, err := engine.ChosenHosts(target)
+	if err != nil {
+		return outbound.Client{}, err //nolint:wrapcheck // as in package outbound
+	}
+	return a.openClient(ctx, c, hosts)
 }
 
 // mint gets the first access token of a mode that mints them, and adds it and what came with it. It reports false if
@@ -238,12 +282,12 @@ func (a *authenticator) reveal(ctx context.Context, c *Connection, account *toke
 func (a *authenticator) mint(ctx context.Context, v *apperr.Violations, engine *outbound.Engine, mode *outbound.Mode,
 	target *outbound.Target, current *Connection, store *credentials.New) (bool, error) {
 	if mode.Client {
-		if _, err := a.openClient(ctx, current); err != nil {
+		if _, err := a.openClient(ctx, current, nil); err != nil {
 			return false, err
 		}
 	}
 	grant, err := a.protocol.Mint(ctx, tokens.Source{Engine: engine, Target: *target,
-		OpenClient:      func() (outbound.Client, error) { return a.openClient(ctx, current) },
+		OpenClient:      func(hosts []string) (outbound.Client, error) { return a.openClient(ctx, current, hosts) },
 		OpenCredentials: func() (map[string]secretbox.Secret, error) { return store.Values, nil }}, nil)
 	var e *oauth.TokenError
 	switch {

@@ -154,6 +154,11 @@ func (a *authenticator) aim(ctx context.Context, v *apperr.Violations, engine *o
 			addError(v, err)
 		}
 	}
+	if v.Err() == nil {
+		if err := a.checkClient(ctx, v, current, engine, target); err != nil {
+			return nil, err
+		}
+	}
 	if !replacing {
 		refuseSecretConfig(v, engine, ch)
 		return next, nil
@@ -234,7 +239,7 @@ func (a *authenticator) probe(ctx context.Context, v *apperr.Violations, engine 
 	target outbound.Target, current *Connection, store *credentials.New, next *authChange) (bool, error) {
 	values := outbound.Values{Target: target, Credentials: store.Values}
 	if mode.Kind == outbound.OAuth1 { // the client signs every request
-		client, err := a.openClient(ctx, current)
+		client, err := a.signingClient(ctx, current, engine, target)
 		if err != nil {
 			return false, err
 		}
