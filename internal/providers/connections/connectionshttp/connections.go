@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"sallyport/internal/platform/access"
@@ -158,8 +160,9 @@ type listInput struct {
 	Health []probes.Status `query:"health,explode" maxItems:"50"`
 	// Only connections whose credentials are for one of these modes of their provider's definition, or `none`.
 	AuthMode []string `query:"auth_mode,explode" maxLength:"63" maxItems:"50" example:"oauth2"`
-	// Only connections that have all of these tags, each written as its key, `=` and its value.
-	Tag []string `query:"tag,explode" maxLength:"320" maxItems:"10" example:"team=billing"`
+	// Only connections that have all of these tags. Each is a parameter of its own: `tag.team=billing` requires the tag
+	// `team` with the value `billing`. `tag[team]=billing`, as clients made from this document write it, means the same.
+	Tag map[string]string `query:"tag,deepObject,explode" maxProperties:"10"`
 	// Only connections whose id begins with this text.
 	Q string `query:"q" maxLength:"255" pattern:"^[A-Za-z0-9._:@-]+$"`
 }
@@ -171,19 +174,13 @@ func (in *listInput) Check(_ context.Context, v *apperr.Violations) {
 			v.Add(fmt.Sprintf("query.provider[%d]", i), "pattern", "must be the key of a provider configuration")
 		}
 	}
-	for i, tag := range in.Tag {
-		if key, _, found := strings.Cut(tag, "="); !found || key == "" {
-			v.Add(fmt.Sprintf("query.tag[%d]", i), "pattern", "must be a key, = and a value")
-		}
-	}
 }
 
 func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]connections.Connection, error) {
 	f := connections.Filter{ProviderConfigKeys: in.Provider, Prefix: in.Q, Statuses: in.Status,
 		Health: in.Health, AuthModes: in.AuthMode}
-	for _, tag := range in.Tag {
-		key, value, _ := strings.Cut(tag, "=")
-		f.Tags = append(f.Tags, connections.Tag{Key: key, Value: value})
+	for _, key := range slices.Sorted(maps.Keys(in.Tag)) {
+		f.Tags = append(f.Tags, connections.Tag{Key: key, Value: in.Tag[key]})
 	}
 	return h.svc.List(ctx, access.From(ctx).View(), f, p)
 }
