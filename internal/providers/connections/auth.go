@@ -202,6 +202,12 @@ func (a *authenticator) test(ctx context.Context, v *apperr.Violations, engine *
 	}
 	store := &credentials.New{ConnectionUUID: current.UUID, Environment: current.Environment, Mode: mode.Name,
 		Values: values, ScopesGranted: given.Scopes, ExpiresAt: given.ExpiresAt}
+	if !ch.Untested {
+		owner := limiter.Given{Environment: current.Environment, ConfigKey: current.ProviderConfigKey, Hosts: next.hosts}
+		if err := a.limits.AcquireGiven(ctx, owner, engine.Limits()); err != nil {
+			return err
+		}
+	}
 	minted := !mode.Mints()
 	if !minted && !ch.Untested {
 		var err error

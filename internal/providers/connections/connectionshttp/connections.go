@@ -19,6 +19,7 @@ import (
 	"sallyport/internal/platform/page"
 	"sallyport/internal/providers/configs"
 	"sallyport/internal/providers/connections"
+	"sallyport/internal/providers/limiter"
 	"sallyport/internal/providers/probes"
 )
 
@@ -41,6 +42,7 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 		return o
 	}
 	conflicts := []apperr.Code{apperr.CodeAliasTaken, apperr.CodeInvalidCredentials}
+	limited := map[apperr.Code][]string{apperr.CodeRateLimited: {limiter.TooManyGiven}}
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "create-connection", Method: http.MethodPost, Path: collectionPath, Status: http.StatusCreated,
 		OtherStatuses: []int{http.StatusOK},
@@ -50,7 +52,7 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 		Description: "Creates a connection that receives webhooks. Register its `webhook_url` at the provider. If " +
 			"`on_conflict` is `update` and a connection with this id exists, that connection is updated instead, and the " +
 			"status code is 200.",
-		Errors: append([]apperr.Code{apperr.CodeConnectionExists}, conflicts...),
+		Errors: append([]apperr.Code{apperr.CodeConnectionExists}, conflicts...), Messages: limited,
 	}), h.create)
 	httpapi.RegisterList(api, op(httpapi.Operation{
 		ID: "list-connections", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK,
@@ -69,7 +71,7 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 		Example: `{"tags": {"team": "billing"}}`,
 		Description: "Applies a merge patch (RFC 7396) to the writable fields: absent fields stay, and `null` clears a " +
 			"field that can be cleared. The update applies from the next webhook on.",
-		Errors: conflicts, IfMatch: true,
+		Errors: conflicts, Messages: limited, IfMatch: true,
 	}), h.update)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "operate-connection", Method: http.MethodPost, Path: itemPath, Status: http.StatusOK,
@@ -83,7 +85,7 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 			"- `refresh`: gets another access token from the provider.\n" +
 			"- `revoke`: asks the provider to revoke the credentials, and removes them. Webhooks are still accepted.\n" +
 			"- `delete`: asks the provider to revoke the credentials, and deletes the connection.",
-		Errors: conflicts, IfMatch: true,
+		Errors: conflicts, Messages: limited, IfMatch: true,
 	}), h.operate)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "delete-connection", Method: http.MethodDelete, Path: itemPath, Status: http.StatusNoContent,
