@@ -133,3 +133,10 @@ func TestJiraSites(t *testing.T) {
 	require.Equal(t, "connection_config.cloud_id", problems[0].Field)
 	require.Equal(t, []string{"api.atlassian.com", "auth.atlassian.com"}, hostsOf(t, "jira", "oauth2"))
 }
+
+// Jira's headers are about one endpoint, one issue or the app: they say nothing about what a connection may send.
+func TestJiraLimits(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, engine(t, "jira").Limits().Learn(returned(200, `{}`, "X-RateLimit-Limit", "100", "X-RateLimit-Remaining",
+		"0", "X-RateLimit-Reset", "2026-03-04T05:07Z"), requestTime))
+}

@@ -108,6 +108,19 @@ func TestDigitalOceanRequests(t *testing.T) {
 	require.Len(t, r.mode.CheckCredentials(r.values.Credentials), 1)
 }
 
+// DigitalOcean's endpoint revokes the access token that also authenticates the request.
+func TestDigitalOceanRevocation(t *testing.T) {
+	t.Parallel()
+	r := requests(t, "digitalocean", "oauth2", nil, []string{"access_token", "doo_v1_abc", "refresh_token", "dor_v1_abc"})
+	req, err := r.engine.Revocation(t.Context(), r.values)
+	require.NoError(t, err)
+	require.Equal(t, "POST https://cloud.digitalocean.com/v1/oauth/revoke", target(req))
+	require.Equal(t, "Bearer doo_v1_abc", req.Header.Get("Authorization"))
+	require.Equal(t, "token=doo_v1_abc", content(t, req))
+	require.True(t, r.mode.JudgeRevocation(returned(200, `{}`)))
+	require.False(t, r.mode.JudgeRevocation(returned(401, `{}`)))
+}
+
 // A person's login at Metabase becomes a session, which requests carry and which a revocation ends.
 func TestMetabaseRequests(t *testing.T) {
 	t.Parallel()

@@ -172,7 +172,9 @@ func TestDeadGrants(t *testing.T) {
 		{"notion", `{"error":"invalid_client"}`, 401, oauth.ClientRefused},
 		{"jira", `{"error":"invalid_grant","error_description":"Unknown or invalid refresh token."}`, 403, oauth.GrantDead},
 		{"microsoft", `{"error":"interaction_required","error_description":"AADSTS50076"}`, 400, oauth.GrantDead},
+		{"microsoft", `{"error":"bad_token"}`, 400, oauth.GrantDead},
 		{"microsoft", `{"error":"temporarily_unavailable"}`, 503, oauth.Temporary},
+		{"hubspot", `{"status":"BAD_REFRESH_TOKEN","message":"missing or invalid refresh token"}`, 400, oauth.GrantDead},
 		{"gitlab", `{"error":"invalid_grant"}`, 400, oauth.GrantDead},
 		{"google", `{"error":"invalid_grant","error_description":"Token has been expired or revoked."}`, 400, oauth.GrantDead},
 	} {
@@ -272,6 +274,23 @@ func TestSalesforceInstance(t *testing.T) {
 		_, problems := e.ResolveConfig("oauth2", map[string]string{"login_host": host})
 		require.NotEmpty(t, problems, host)
 	}
+}
+
+// A token of Salesforce without the scope for the user's name is valid, and an invalid one is refused by the first probe.
+func TestSalesforceProbes(t *testing.T) {
+	t.Parallel()
+	e := (&modeCase{slug: "salesforce"}).engine(t)
+	probes := e.Probes("oauth2")
+	require.Len(t, probes, 2)
+	forbidden := outbound.Response{Status: 403, Body: []byte("Bad_OAuth_Token")}
+	v, account, _ := e.JudgeProbe(probes[1], nil, forbidden, requestTime)
+	require.True(t, v.OK)
+	require.Empty(t, account)
+	v, _, _ = e.JudgeProbe(probes[0], nil, forbidden, requestTime)
+	require.False(t, v.OK)
+	v, _, _ = e.JudgeProbe(probes[0], nil, outbound.Response{Status: 401,
+		Body: []byte(`[{"message":"Session expired or invalid","errorCode":"INVALID_SESSION_ID"}]`)}, requestTime)
+	require.True(t, v.AuthFailed)
 }
 
 // The assertion of Salesforce's JWT bearer flow has the four claims of its page, and is signed by the connection's key.
