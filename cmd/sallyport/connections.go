@@ -125,7 +125,14 @@ type connectionsList struct {
 // Run lists the connections.
 func (c *connectionsList) Run(ctx context.Context, e *env) error {
 	q := url.Values{"provider": c.Provider, "status": c.Status, "order": {c.Order}, "health": c.Health,
-		"auth_mode": c.AuthMode, "tag": c.Tag}
+		"auth_mode": c.AuthMode}
+	for _, tag := range c.Tag {
+		key, value, found := strings.Cut(tag, "=")
+		if !found || key == "" {
+			return usageError("--tag: expected a key, = and a value, such as team=billing")
+		}
+		q.Add("tag."+key, value)
+	}
 	if c.Q != "" {
 		q.Set("q", c.Q)
 	}

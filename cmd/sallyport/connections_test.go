@@ -107,6 +107,13 @@ func TestConnectionsAreChanged(t *testing.T) {
 			require.Contains(t, shown, want)
 		}
 		require.NotContains(t, shown, "per second")
+		tagged := func(flags ...string) []connectionRow {
+			return decode[[]connectionRow](t, r.do(append([]string{"connections", "list", "--json"}, flags...)...))
+		}
+		r.do("connections", "update", "generic-hmac", "acme", "--tag", "names=a,b=c")
+		require.Len(t, tagged("--tag", "stage=b", "--tag", "names=a,b=c"), 1)
+		require.Empty(t, tagged("--tag", "stage=b", "--tag", "names=a"))
+		r.refuse(exitUsage, "a key, = and a value", "connections", "list", "--tag", "stage")
 		r.refuse(exitUsage, "nothing to change", "connections", "update", "generic-hmac", "acme")
 		r.refuse(exitUsage, "alias cannot be set and cleared", "connections", "update", "generic-hmac", "acme", "--alias",
 			"a", "--clear", "alias")

@@ -46,6 +46,10 @@ func queryParameters(w *world, s sample) []parameter {
 			q.list = true
 			q.names, schema = append(q.names, "items"), members(schema["items"])
 		}
+		if schema["type"] == "object" { // one of its members stands for all
+			q.name += ".a"
+			q.names, schema = append(q.names, "additionalProperties"), members(schema["additionalProperties"])
+		}
 		q.integer = schema["type"] == "integer"
 		out = append(out, q)
 	}

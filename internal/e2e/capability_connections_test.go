@@ -39,7 +39,7 @@ func (capabilities) Connections() capability {
 		samples: connectionSamples,
 		lists: map[string]map[string]string{
 			"list-connections": {"provider": "github", "status": "active", "health": "healthy",
-				"auth_mode": "none", "tag": "a=b", "q": "a"},
+				"auth_mode": "none", "tag.a": "b", "q": "a"},
 		},
 		references: map[string]func(r foreign, operation, field string){
 			"create-connection connection_id": func(foreign, string, string) {}, // names what is made; see TestSameNames

@@ -31,11 +31,12 @@ type ProviderConfig struct {
 
 // OAuthClient is the client of a ProviderConfig.
 type OAuthClient struct {
-	ClientID    *string `json:"client_id"`
-	SecretSet   bool    `json:"client_secret_set"`
-	SecretHint  *string `json:"client_secret_hint"`
-	KeySet      bool    `json:"private_key_set"`
-	RedirectURI string  `json:"redirect_uri"`
+	ClientID    *string  `json:"client_id"`
+	SecretSet   bool     `json:"client_secret_set"`
+	SecretHint  *string  `json:"client_secret_hint"`
+	KeySet      bool     `json:"private_key_set"`
+	Hosts       []string `json:"hosts"`
+	RedirectURI string   `json:"redirect_uri"`
 }
 
 // ConfigRateLimit is the budget of a ProviderConfig.
@@ -51,10 +52,10 @@ const MaxPrivateKey = configs.MaxPrivateKey
 type ConfigSettings struct {
 	DisplayName, ClientID, BaseURL *string
 	ClientSecret, PrivateKey       *secretbox.Secret
-	Scopes                         []string
+	Scopes, ClientHosts            []string
 	// Requests and PerSeconds are the rate limit.
 	Requests, PerSeconds *int64
-	// Clear names settings: display_name, oauth, client_secret, private_key, scopes, base_url and rate_limit.
+	// Clear names settings: display_name, oauth, client_secret, private_key, oauth_hosts, scopes, base_url and rate_limit.
 	Clear []string
 }
 
@@ -65,6 +66,7 @@ func clearing() map[string]func(*configs.Change) {
 		"oauth":         func(c *configs.Change) { c.ClientID = patch.Clear[string]() },
 		"client_secret": func(c *configs.Change) { c.ClientSecret = patch.Clear[secretbox.Secret]() },
 		"private_key":   func(c *configs.Change) { c.PrivateKey = patch.Clear[secretbox.Secret]() },
+		"oauth_hosts":   func(c *configs.Change) { c.ClientHosts = patch.Clear[[]string]() },
 		"scopes":        func(c *configs.Change) { c.Scopes = patch.Clear[[]string]() },
 		"base_url":      func(c *configs.Change) { c.BaseURL = patch.Clear[string]() },
 		"rate_limit":    func(c *configs.Change) { c.RateLimit = patch.Clear[configs.RateLimitChange]() },
@@ -74,6 +76,9 @@ func clearing() map[string]func(*configs.Change) {
 func (s *ConfigSettings) change() configs.Change {
 	ch := configs.Change{DisplayName: given(s.DisplayName), ClientID: given(s.ClientID), BaseURL: given(s.BaseURL),
 		ClientSecret: given(s.ClientSecret), PrivateKey: given(s.PrivateKey)}
+	if s.ClientHosts != nil {
+		ch.ClientHosts = patch.To(s.ClientHosts)
+	}
 	if s.Scopes != nil {
 		ch.Scopes = patch.To(s.Scopes)
 	}
@@ -190,7 +195,7 @@ func (p *ProviderConfigs) view(c *configs.Config) ProviderConfig {
 		UpdatedAt: httpapi.Time(c.UpdatedAt)}
 	if c.ClientID != "" || p.svc.UsesClient(c.Provider) {
 		out.OAuth = &OAuthClient{ClientID: httpapi.NullIfEmpty(c.ClientID), SecretSet: c.HasSecret(),
-			SecretHint: httpapi.NullIfEmpty(c.SecretHint), KeySet: c.HasPrivateKey(),
+			SecretHint: httpapi.NullIfEmpty(c.SecretHint), KeySet: c.HasPrivateKey(), Hosts: append([]string{}, c.ClientHosts...),
 			RedirectURI: configs.RedirectURI(p.publicURL, c.Key)}
 	}
 	return out

@@ -15,7 +15,8 @@ type limits struct {
 	Enum                           []any
 	MinLength, MaxLength, MaxItems *int
 	Minimum, Maximum               *float64
-	Items                          *limits
+	Items, AdditionalProperties    *limits
+	MaxProperties                  *int
 }
 
 // Every parameter is bounded, and the document says how, also that none is ever empty: a client knows beforehand what
@@ -42,6 +43,10 @@ func TestParametersAreBounded(t *testing.T) {
 				if s.Type == "array" {
 					require.NotNil(t, s.MaxItems, at)
 					s = s.Items
+				}
+				if s.Type == "object" {
+					require.NotNil(t, s.MaxProperties, at)
+					s = s.AdditionalProperties
 				}
 				switch {
 				case len(s.Enum) > 0 || s.Type == "boolean":

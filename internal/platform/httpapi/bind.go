@@ -23,6 +23,10 @@ func bindParameters(r *http.Request, input reflect.Value) {
 		if !f.IsExported() {
 			continue
 		}
+		if f.Type.Kind() == reflect.Map {
+			bindMembers(r, f.Tag, input.Field(i))
+			continue
+		}
 		values := parameterValues(r, f.Tag)
 		if byDefault := f.Tag.Get("default"); len(values) == 0 && byDefault != "" {
 			values = strings.Split(byDefault, ",")
@@ -49,6 +53,21 @@ func parameterValues(r *http.Request, tag reflect.StructTag) []string {
 		}
 	}
 	return nil
+}
+
+// bindMembers sets an object of the query, whose members are texts.
+func bindMembers(r *http.Request, tag reflect.StructTag, field reflect.Value) {
+	object, _, _ := strings.Cut(tag.Get("query"), ",")
+	for name, values := range r.URL.Query() {
+		member, found := strings.CutPrefix(name, object+"[")
+		if object == "" || !found {
+			continue
+		}
+		if field.IsNil() {
+			field.Set(reflect.MakeMap(field.Type()))
+		}
+		field.SetMapIndex(reflect.ValueOf(strings.TrimSuffix(member, "]")), reflect.ValueOf(values[0]))
+	}
 }
 
 func bindParameter(field reflect.Value, values []string) {

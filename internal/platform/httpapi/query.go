@@ -33,10 +33,15 @@ func limitParameters(op *huma.Operation) {
 			}
 			continue
 		}
-		if s.Type == huma.TypeArray {
+		switch s.Type {
+		case huma.TypeArray:
 			setDefault(&s.MaxItems, maxParameterItems)
 			s.PrecomputeMessages()
 			s = s.Items
+		case huma.TypeObject:
+			setDefault(&s.MaxProperties, maxParameterItems)
+			s.PrecomputeMessages()
+			s = memberOf(s)
 		}
 		if s.Type == huma.TypeString && len(s.Enum) == 0 {
 			setDefault(&s.MinLength, 1)
@@ -44,6 +49,15 @@ func limitParameters(op *huma.Operation) {
 			s.PrecomputeMessages()
 		}
 	}
+}
+
+// memberOf returns the schema of the members of an object.
+func memberOf(s *huma.Schema) *huma.Schema {
+	member, ok := s.AdditionalProperties.(*huma.Schema)
+	if !ok {
+		panic("the members of a parameter are declared by the type of a map")
+	}
+	return member
 }
 
 func setDefault(limit **int, n int) {
@@ -65,9 +79,30 @@ func queryOf(op *huma.Operation) queryParameters {
 	return q
 }
 
+// name returns the name of a parameter as it is declared, or, of a member of an object, the object's name, a dot and the
+// member's. OpenAPI's style deepObject writes the member in brackets instead.
+func (q queryParameters) name(written string) string {
+	object, member, found := strings.Cut(written, "[")
+	member, closed := strings.CutSuffix(member, "]")
+	if s := q[object]; found && closed && s != nil && s.Type == huma.TypeObject {
+		return object + "." + member
+	}
+	return written
+}
+
+// member returns the schema of a member of an object, and how Huma reads it.
+func (q queryParameters) member(name string) (schema *huma.Schema, forHuma string) {
+	object, member, _ := strings.Cut(name, ".")
+	s := q[object]
+	if s == nil || s.Type != huma.TypeObject || member == "" || strings.ContainsAny(member, "[]") {
+		return nil, ""
+	}
+	return memberOf(s), object + "[" + member + "]"
+}
+
 // read returns the errors of a query that Huma accepts: Huma takes an empty value for none, uses the first of several
 // values, and ignores parts that it cannot decode. read rewrites the query for Huma, so that ?a=1,2&a=3 equals
-// ?a=1&a=2&a=3 for list parameters.
+// ?a=1&a=2&a=3 for list parameters, and ?a.b=1 equals ?a[b]=1 for objects.
 func (q queryParameters) read(r *http.Request) []apperr.Detail {
 	if r.URL.RawQuery == "" {
 		return nil
@@ -81,18 +116,29 @@ func (q queryParameters) read(r *http.Request) []apperr.Detail {
 				Message: "the query is not percent-encoded"})
 		}
 		for name, v := range one {
+			name = q.name(name)
 			values[name] = append(values[name], v...)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		schema, known := q[name]
-		if !known {
+		schema, read := q[name], name
+		if schema == nil {
+			schema, read = q.member(name)
+		}
+		switch {
+		case schema == nil:
 			violations = append(violations, unknownParameter(name))
 			continue
+		case schema.Type == huma.TypeObject:
+			violations = append(violations, apperr.Detail{Location: "query." + name, Rule: "type",
+				Message: "expected " + name + ".NAME=VALUE"})
+			delete(values, name)
+			continue
 		}
-		var found []apperr.Detail
-		values[name], found = readParameter("query."+name, schema, values[name])
+		given, found := readParameter("query."+name, schema, values[name])
 		violations = append(violations, found...)
+		delete(values, name)
+		values[read] = given
 	}
 	r.URL.RawQuery = values.Encode()
 	return violations

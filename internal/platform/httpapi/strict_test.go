@@ -54,6 +54,20 @@ func TestQueries(t *testing.T) {
 		"tag=" + strings.Repeat("a,", 50) + "a": {"query.tag max_items"},
 		"number=1,x,07,":                        {"query.number[1] type", "query.number[2] type", "query.number[3] empty"},
 		"number=1,10":                           {"query.number[1] maximum"},
+		"label=team=a":                          {"query.label type"},
+		"label.=a":                              {"query.label. unknown_parameter"},
+		"label[]=a":                             {"query.label. unknown_parameter"},
+		"label.a]=b":                            {"query.label.a] unknown_parameter"},
+		"label[a=b":                             {"query.label[a unknown_parameter"},
+		"label[a][b]=c":                         {"query.label.a][b unknown_parameter"},
+		"name.a=b&name[a]=b":                    {"query.name.a unknown_parameter", "query.name[a] unknown_parameter"},
+		"labels.a=b":                            {"query.labels.a unknown_parameter"},
+		"label.a=":                              {"query.label.a empty"},
+		"label.a=b&label.a=c":                   {"query.label.a single"},
+		"label.a=b&label[a]=b":                  {"query.label.a single"},
+		"label.a=%ff":                           {"query.label.a text"},
+		"label.a=" + strings.Repeat("a", 256):   {"query.label.a max_length"},
+		"label.a=1&label.b=2&label.c=3":         {"query.label max_properties"},
 		"other=1&limit=0&name=&at=x&tag=a%": {"query.tag encoding", "query.name empty", "query.other unknown_parameter",
 			"query.limit minimum", "query.at format"},
 	} {
@@ -67,6 +81,8 @@ func TestQueries(t *testing.T) {
 		"&limit=250&&":                     `{"limit":250,"name":"","at":null,"tag":null,"number":null}`,
 		"name=a,b+c%3B%26&tag=a,b&tag=%2C": "",
 		"name=a,b+c%3B%26&tag=a,b&tag=c":   `{"limit":50,"name":"a,b c;&","at":null,"tag":["a","b","c"],"number":null}`,
+		"label.team=a,b&label[stage.x]=%3D": `{"limit":50,"name":"","at":null,"tag":null,"number":null,` +
+			`"label":{"team":"a,b","stage.x":"="}}`,
 		"number=3&number=1,2&at=0001-01-01T00:00:00Z": `{"limit":50,"name":"","at":"0001-01-01T00:00:00.000Z","tag":null,` +
 			`"number":[3,1,2]}`,
 	} {

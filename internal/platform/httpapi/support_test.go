@@ -55,6 +55,7 @@ type listInput struct {
 	At     patch.Optional[httpapi.Time] `query:"at" doc:"d"`
 	Tag    []string                     `query:"tag,explode" doc:"d"`
 	Number []int                        `query:"number,explode" maximum:"9" doc:"d"`
+	Label  map[string]string            `query:"label,deepObject,explode" maxProperties:"2" doc:"d"`
 }
 
 type listOutput struct{ Body seen }
@@ -66,6 +67,8 @@ type seen struct {
 	At     *httpapi.Time `json:"at" nullable:"true"`
 	Tag    []string      `json:"tag"`
 	Number []int         `json:"number"`
+
+	Label map[string]string `json:"label,omitempty"`
 }
 
 // thing has a member of each kind.
@@ -127,7 +130,7 @@ func newServer(t *testing.T, fail func(context.Context) error, trusted ...string
 	}
 	httpapi.Register(api, op(httpapi.Operation{ID: "list-things", Method: http.MethodGet, Path: "things",
 		Status: http.StatusOK}), func(_ context.Context, in *listInput) (*listOutput, error) {
-		return &listOutput{seen{in.Limit, in.Name, in.At.Pointer(), in.Tag, in.Number}}, nil
+		return &listOutput{seen{in.Limit, in.Name, in.At.Pointer(), in.Tag, in.Number, in.Label}}, nil
 	})
 	httpapi.Register(api, op(httpapi.Operation{ID: "create-thing", Method: http.MethodPost, Path: "things",
 		Status: http.StatusCreated, OtherStatuses: []int{http.StatusOK}, MaxBodyBytes: 1 << 20}),

@@ -153,6 +153,26 @@ func (l *Limiter) Take(ctx context.Context, b Bucket, limit Limit) Decision {
 	return d
 }
 
+// Return gives back a request that Take has let pass and that was not made.
+func (l *Limiter) Return(b Bucket, limit Limit) {
+	s := l.state(b)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case limit.Off():
+	case l.leases == nil:
+		s.tat -= tat(limit.step())
+	case s.limit != limit: // it was forgotten with the former limit
+	case s.debt > 0:
+		s.debt--
+		if l.opts.Clock.Now().UnixNano() < l.leases.downUntil.Load() {
+			s.share -= tat(limit.share(l.leases.nodes.Load()).step())
+		}
+	default:
+		s.have++ // the next request takes it, or it is returned with the slice
+	}
+}
+
 // Exhausted returns how long no request of the bucket may pass, as far as this node knows; 0 if one may pass now. It
 // counts nothing and does not wait. It is for work that comes before it is known where a request counts.
 func (l *Limiter) Exhausted(b Bucket, limit Limit) time.Duration {

@@ -1,6 +1,8 @@
 package configs
 
 import (
+	"slices"
+
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 )
@@ -8,10 +10,11 @@ import (
 // Change holds the fields of a provider configuration that a caller may write.
 type Change struct {
 	DisplayName patch.Field[string]
-	// ClientID, ClientSecret and PrivateKey are the OAuth client. Clearing ClientID clears the other two.
+	// ClientID, ClientSecret, PrivateKey and ClientHosts are the OAuth client. Clearing ClientID clears the others.
 	ClientID     patch.Field[string]
 	ClientSecret patch.Field[secretbox.Secret]
 	PrivateKey   patch.Field[secretbox.Secret]
+	ClientHosts  patch.Field[[]string]
 	Scopes       patch.Field[[]string]
 	BaseURL      patch.Field[string]
 	RateLimit    patch.Field[RateLimitChange]
@@ -35,6 +38,11 @@ type NewConfig struct {
 func (ch *Change) apply(c Config) Config {
 	c.DisplayName = ch.DisplayName.Or(c.DisplayName, "")
 	c.ClientID = ch.ClientID.Or(c.ClientID, "")
+	if hosts := ch.ClientHosts.Or(c.ClientHosts, nil); ch.clears() || len(hosts) == 0 {
+		c.ClientHosts = nil
+	} else {
+		c.ClientHosts = slices.Sorted(slices.Values(hosts))
+	}
 	c.Scopes = ch.Scopes.Or(c.Scopes, nil)
 	c.BaseURL = ch.BaseURL.Or(c.BaseURL, "")
 	switch r := ch.RateLimit; {
@@ -57,5 +65,5 @@ func (ch *Change) clears() bool { return ch.ClientID.Set && ch.ClientID.Null }
 
 // touchesClient reports whether the change sets a part of the OAuth client.
 func (ch *Change) touchesClient() bool {
-	return ch.ClientID.Given() || ch.ClientSecret.Given() || ch.PrivateKey.Given()
+	return ch.ClientID.Given() || ch.ClientSecret.Given() || ch.PrivateKey.Given() || ch.ClientHosts.Given()
 }

@@ -3,6 +3,7 @@
 package configs
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,8 @@ const (
 	MaxClientID     = 512
 	MaxClientSecret = 4096
 	MaxPrivateKey   = 16 << 10
+	// MaxClientHosts bounds the hosts of a client.
+	MaxClientHosts = 20
 	// MaxScopes bounds the scopes, and MaxScope each of them, in bytes.
 	MaxScopes = 100
 	MaxScope  = 255
@@ -50,6 +53,9 @@ type Config struct {
 	ClientID string
 	// SecretHint is the last four characters of the client secret; empty if it is too short to show any.
 	SecretHint string
+	// ClientHosts are hosts to which the client may be sent although the setting of a connection names them. They are
+	// sorted, and written as egress.HostKey writes them, after http:// where that is their scheme.
+	ClientHosts []string
 	// Scopes are what the client requests; nil for what the definition says.
 	Scopes []string
 	// BaseURL replaces that of the definition; empty for none.
@@ -77,6 +83,19 @@ func (c *Config) HasSecret() bool { return len(c.sealedSecret) > 0 }
 
 // HasPrivateKey reports whether a private key is stored.
 func (c *Config) HasPrivateKey() bool { return len(c.sealedKey) > 0 }
+
+// Withholds returns the first of the hosts, which settings of a connection name, to which the secrets of the client may
+// not be sent; empty if there is none. A client without secrets has nothing to protect.
+func (c *Config) Withholds(hosts []string) string {
+	if c.HasSecret() || c.HasPrivateKey() {
+		for _, host := range hosts {
+			if !slices.Contains(c.ClientHosts, host) {
+				return host
+			}
+		}
+	}
+	return ""
+}
 
 // RedirectURI returns the URL to which a provider sends browsers back, for the configuration of a key.
 func RedirectURI(publicURL, key string) string {

@@ -137,3 +137,6 @@ func (s *Service) Refresh(ctx context.Context) error {
 	s.seen = changes.Version
 	return nil
 }
+
+// Forget drops what is in memory of an environment's configurations.
+func (s *Service) Forget(env id.Environment) { s.known.Drop(env) }

@@ -30,7 +30,7 @@ func TestResolve(t *testing.T) {
 			return c
 		}
 		require.Equal(t, &configs.Config{Environment: env, Key: "github", Provider: "github"}, resolve("github"))
-		client, err := w.svc.OpenClient(resolve("github"))
+		client, err := w.svc.OpenClient(resolve("github"), nil)
 		require.NoError(t, err)
 		require.Zero(t, client)
 		require.Nil(t, resolve("github-eu"))

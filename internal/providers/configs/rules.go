@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/suggest"
 	"sallyport/internal/providers/registry"
 )
@@ -104,10 +105,25 @@ func (p *proposal) checkClient(v *apperr.Violations) {
 	ch := p.change
 	switch {
 	case p.next.ClientID != "" || ch.ClientID.Given():
-	case ch.clears() && (ch.ClientSecret.Given() || ch.PrivateKey.Given()):
-		v.Add("oauth.client_id", "coherent", "must not be cleared together with a new client_secret or private_key")
-	case p.secret || p.key:
-		v.Add("oauth.client_id", "required", "the field is required with a client_secret or private_key")
+	case ch.clears() && (ch.ClientSecret.Given() || ch.PrivateKey.Given() || ch.ClientHosts.Given()):
+		v.Add("oauth.client_id", "coherent", "must not be cleared together with a new client_secret, private_key or hosts")
+	case p.secret || p.key || len(p.next.ClientHosts) > 0:
+		v.Add("oauth.client_id", "required", "the field is required with a client_secret, private_key or hosts")
+	}
+}
+
+// checkMove checks that stored secrets get no further hosts unless they are given again: the right to change a
+// configuration is not the right to read its secrets.
+func (p *proposal) checkMove(v *apperr.Violations, before *Config) {
+	if !slices.ContainsFunc(p.next.ClientHosts, func(host string) bool { return !slices.Contains(before.ClientHosts, host) }) {
+		return
+	}
+	const message = "must be given again together with further hosts"
+	if before.HasSecret() && !p.change.ClientSecret.Set {
+		v.Add("oauth.client_secret", "coherent", message)
+	}
+	if before.HasPrivateKey() && !p.change.PrivateKey.Set {
+		v.Add("oauth.private_key", "coherent", message)
 	}
 }
 
@@ -213,6 +229,9 @@ func (s *Service) checkProvider(ctx context.Context, v *apperr.Violations, slug 
 			v.Add("scopes", "mode", message)
 		}
 	}
+	if ch.ClientHosts.Given() {
+		s.checkClientHosts(v, ch.ClientHosts.Value)
+	}
 	known, allowed := s.hostsOf(slug)
 	const message = "the provider has no API here yet"
 	if ch.RateLimit.Given() && (!known || !s.rateLimits) {
@@ -248,6 +267,32 @@ func (s *Service) checkBaseURL(ctx context.Context, v *apperr.Violations, raw st
 		v.Add(at, "url", "must not end with a slash")
 	case !allowed(u):
 		v.Add(at, "allowed_hosts", "must lead to a host that the provider's definition allows")
+	}
+}
+
+// checkClientHosts checks hosts to which the OAuth client may be sent. Their names are not resolved.
+func (s *Service) checkClientHosts(v *apperr.Violations, hosts []string) {
+	const form = "must be the name of a host in lower case, with its port unless that is 443, and nothing else"
+	if len(hosts) > MaxClientHosts {
+		v.Add("oauth.hosts", "max_items", fmt.Sprintf("must be at most %d hosts", MaxClientHosts))
+		return
+	}
+	for i, host := range hosts {
+		at, raw := fmt.Sprintf("oauth.hosts[%d]", i), host
+		if !strings.HasPrefix(host, "http://") {
+			raw = "https://" + host
+		}
+		u, refused := s.targets.ParseTarget(raw)
+		switch {
+		case refused != nil && refused.Code == egress.CodeURLInvalid:
+			v.Add(at, "pattern", form)
+		case refused != nil:
+			v.Add(at, refused.Code, refused.Message)
+		case u.Scheme+"://"+egress.HostKey(u) != raw:
+			v.Add(at, "pattern", form)
+		case slices.Contains(hosts[:i], host):
+			v.Add(at, "unique", "must occur only once")
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -49,9 +50,14 @@ func (s sealer) seal(c *Config, ch *Change) error {
 	return nil
 }
 
-// OpenClient returns the OAuth client of a configuration with its secrets. Only package connections calls it, for
-// the requests that it makes and signs.
-func (s *Service) OpenClient(c *Config) (Client, error) {
+// OpenClient returns the OAuth client of a configuration with its secrets, to be sent to hosts that the provider's
+// definition names, and to those hosts that settings of a connection name. It returns provider_not_configured if the
+// client does not belong to one of them. Only package connections calls it, for the requests that it makes and signs.
+func (s *Service) OpenClient(c *Config, hosts []string) (Client, error) {
+	if host := c.Withholds(hosts); host != "" {
+		return Client{}, apperr.New(apperr.CodeProviderNotConfigured, "The OAuth client of the provider configuration "+
+			c.Key+" may not be sent to "+host+", which a setting of the connection names; add the host to its oauth.hosts")
+	}
 	out := Client{ID: c.ClientID}
 	for _, part := range []struct {
 		column string

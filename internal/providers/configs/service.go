@@ -213,6 +213,7 @@ func (s *Service) Update(ctx context.Context, actor access.Principal, key string
 			key: leaves(ch.PrivateKey, &ch, before.HasPrivateKey())}
 		var v apperr.Violations
 		p.check(&v)
+		p.checkMove(&v, before)
 		v.AddAll(ofProvider.Details())
 		if err := v.Err(); err != nil {
 			return err
@@ -347,7 +348,8 @@ func (c *Config) state() audit.State {
 	}
 	return audit.State{
 		"provider_config_key": c.Key, "provider": c.Provider, "display_name": c.DisplayName, "oauth.client_id": c.ClientID,
-		"oauth.client_secret": hidden(c.sealedSecret), "oauth.private_key": hidden(c.sealedKey), "scopes": c.Scopes,
+		"oauth.client_secret": hidden(c.sealedSecret), "oauth.private_key": hidden(c.sealedKey), "oauth.hosts": c.ClientHosts,
+		"scopes":   c.Scopes,
 		"base_url": c.BaseURL, "rate_limit": c.RateLimit,
 	}
 }

@@ -37,7 +37,7 @@ func TestConfigsAreStored(t *testing.T) {
 		require.Equal(t, "9f3a", got.SecretHint)
 		require.Equal(t, &configs.RateLimit{Requests: 5000, PerSeconds: 3600}, got.RateLimit)
 		require.Equal(t, []string{"repo", "read:org"}, got.Scopes)
-		client, err := w.svc.OpenClient(&got)
+		client, err := w.svc.OpenClient(&got, nil)
 		require.NoError(t, err)
 		require.Equal(t, configs.Client{ID: "Iv1.8a61", Secret: clientSecret, PrivateKey: in.PrivateKey.Value}, client)
 
@@ -101,10 +101,10 @@ func TestConfigsChange(t *testing.T) {
 		}
 		after := update(configs.Change{ClientSecret: patch.To(secretbox.Secret(nextSecret))})
 		require.NotEqual(t, before.Version(), after.Version())
-		client, err := w.svc.OpenClient(&after)
+		client, err := w.svc.OpenClient(&after, nil)
 		require.NoError(t, err)
 		require.Equal(t, configs.Client{ID: "Iv1.8a61", Secret: nextSecret, PrivateKey: in.PrivateKey.Value}, client)
-		old, err := w.svc.OpenClient(&before)
+		old, err := w.svc.OpenClient(&before, nil)
 		require.NoError(t, err, "a reader of the old row has the whole old client")
 		require.Equal(t, secretbox.Secret(clientSecret), old.Secret)
 		require.Equal(t, "77b2", after.SecretHint)
@@ -124,6 +124,39 @@ func TestConfigsChange(t *testing.T) {
 		require.NoError(t, s.DB.Read().QueryRowContext(t.Context(),
 			`SELECT count(*) FROM audit_events WHERE action = 'provider_config.update'`).Scan(&n))
 		require.Equal(t, 3, n)
+	})
+}
+
+// A stored secret gets no further host unless it is given again, and none at all without a client. Fewer hosts need none.
+func TestHostsOfTheClient(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w := newWorld(t, s)
+		in := full("github-eu")
+		in.ClientHosts = patch.To([]string{"b.example", "a.example"})
+		c := w.create(t, w.a, in)
+		require.Equal(t, []string{"a.example", "b.example"}, c.ClientHosts)
+		update := func(ch configs.Change) error {
+			_, err := w.svc.Update(t.Context(), w.a, "github-eu", ch)
+			return err
+		}
+		more := configs.Change{ClientHosts: patch.To([]string{"a.example", "c.example"})}
+		requireViolations(t, []string{"oauth.client_secret coherent", "oauth.private_key coherent"}, update(more))
+		more.ClientSecret, more.PrivateKey = in.ClientSecret, patch.Clear[secretbox.Secret]()
+		require.NoError(t, update(more))
+		require.NoError(t, update(configs.Change{ClientHosts: patch.To([]string{"c.example"})}))
+		c, err := w.svc.Get(t.Context(), w.a.Environment, "github-eu")
+		require.NoError(t, err)
+		require.Equal(t, []string{"c.example"}, c.ClientHosts)
+		_, err = w.svc.OpenClient(&c, []string{"c.example"})
+		require.NoError(t, err)
+		_, err = w.svc.OpenClient(&c, []string{"c.example", "a.example"})
+		requireCode(t, apperr.CodeProviderNotConfigured, err)
+		require.Contains(t, err.Error(), "a.example")
+		require.NoError(t, update(configs.Change{ClientID: patch.Clear[string]()}))
+		c, err = w.svc.Get(t.Context(), w.a.Environment, "github-eu")
+		require.NoError(t, err)
+		require.Empty(t, c.ClientHosts)
 	})
 }
 
@@ -243,6 +276,17 @@ func TestRules(t *testing.T) {
 			"two keys": {github("a",
 				configs.Change{ClientID: patch.To("x"), PrivateKey: secret(privateKey() + privateKey())}),
 				[]string{"oauth.private_key pem"}},
+			"hosts without a client": {github("a", configs.Change{ClientHosts: patch.To([]string{"git.example"})}),
+				[]string{"oauth.client_id required"}},
+			"hosts": {github("a", configs.Change{ClientID: patch.To("x"), ClientHosts: patch.To([]string{"git.example:8443",
+				"git.example:8443", "Git.example", "git.example:443", "git.example/a", "u@git.example", "*.example",
+				"https://git.example", "git.example.", "", "http://git.example", "127.0.0.1"})}),
+				[]string{"oauth.hosts[1] unique", "oauth.hosts[2] pattern", "oauth.hosts[3] pattern", "oauth.hosts[4] pattern",
+					"oauth.hosts[5] userinfo_refused", "oauth.hosts[6] pattern", "oauth.hosts[7] pattern",
+					"oauth.hosts[8] pattern", "oauth.hosts[9] pattern", "oauth.hosts[10] scheme_refused",
+					"oauth.hosts[11] target_refused"}},
+			"many hosts": {github("a", configs.Change{ClientID: patch.To("x"), ClientHosts: patch.To(make([]string, 21))}),
+				[]string{"oauth.hosts max_items"}},
 			"scopes": {github("a", configs.Change{Scopes: patch.To([]string{"a", "a", "b c", ""})}),
 				[]string{"scopes[1] unique", "scopes[2] pattern", "scopes[3] pattern"}},
 			"many scopes": {github("a", configs.Change{Scopes: patch.To(make([]string, 101))}),

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
+	"slices"
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
@@ -24,14 +24,25 @@ type accounts struct{ svc *Service }
 
 // Account implements tokens.Accounts.
 func (a accounts) Account(ctx context.Context, env id.Environment, uuid string) (*tokens.Account, error) {
-	c, err := findInbound(ctx, a.svc.db.Reserved(), uuid)
-	if err != nil {
-		return nil, err
+	read := func() (*tokens.Account, error) {
+		c, err := findInbound(ctx, a.svc.db.Reserved(), uuid)
+		if err != nil {
+			return nil, err
+		}
+		if c.Environment != env {
+			return nil, notFound()
+		}
+		return a.svc.auth.account(ctx, &c.Connection)
 	}
-	if c.Environment != env {
-		return nil, notFound()
+	account, err := read()
+	if !errors.Is(err, tokens.ErrHosts) {
+		return account, err
 	}
-	return a.svc.auth.account(ctx, &c.Connection)
+	// The connection, its credentials and its provider configuration are not read together: they may be of different
+	// times.
+	a.Forget(uuid)
+	a.svc.auth.configs.Forget(env)
+	return read()
 }
 
 // Forget implements tokens.Accounts.
@@ -52,7 +63,7 @@ func (a accounts) Change(ctx context.Context, tx *sql.Tx, env id.Environment, uu
 		return ignoreNotFound(err)
 	}
 	outcome, err := fn()
-	if err != nil || outcome == nil {
+	if err != nil || outcome == nil || outcome.State == tokens.Moved && !outcome.Version.Equal(c.UpdatedAt) {
 		return err
 	}
 	before := c
@@ -114,7 +125,8 @@ func (a *authenticator) follow(c *Connection, o *tokens.Outcome) []ChangeKind {
 }
 
 // account returns what requests of a connection and its tokens are made from. It opens no credential but secrets of
-// connection_config. It returns tokens.ErrHosts if requests would go to hosts for which the credentials were not given.
+// connection_config. It returns tokens.ErrHosts, with the account, if requests would go to hosts for which the
+// credentials were not given.
 func (a *authenticator) account(ctx context.Context, c *Connection) (*tokens.Account, error) {
 	provider, ok := a.providers.Get(c.Provider)
 	if !ok || provider.Outbound == nil {
@@ -155,30 +167,64 @@ func (a *authenticator) account(ctx context.Context, c *Connection) (*tokens.Acc
 	if !ok {
 		return nil, unfit
 	}
-	hosts, err := hostsOf(engine, mode, target, !hasToken(sealed))
+	hosts, err := hostsOf(engine, mode, target, !hasToken(sealed.Fields))
 	if err != nil {
 		return nil, unfit
 	}
-	if !sealed.AllowsHosts(hosts) {
-		return nil, apperr.Wrap(apperr.CodeConnectionNotReady,
-			"The credentials were given for other hosts; give them again", tokens.ErrHosts)
-	}
-	return &tokens.Account{ConnectionUUID: c.UUID, Environment: c.Environment, Sealed: sealed,
-		Idle: c.Status == Disabled,
+	account := &tokens.Account{ConnectionUUID: c.UUID, Environment: c.Environment, Sealed: sealed,
+		Version: c.UpdatedAt, Idle: c.Status == Disabled,
 		Source: tokens.Source{Engine: engine, Target: target, Hosts: sealed.Hosts,
-			OpenClient: func() (outbound.Client, error) { return a.openClient(ctx, c) },
+			OpenClient: func(hosts []string) (outbound.Client, error) {
+				client, err := a.openClient(ctx, c, hosts)
+				return client, unusable(err)
+			},
 			OpenCredentials: func() (map[string]secretbox.Secret, error) {
 				opened, err := a.vault.Open(sealed, values...)
 				return opened, err
-			}}}, nil
+			}}}
+	if !sealed.AllowsHosts(hosts) {
+		return account, apperr.Wrap(apperr.CodeConnectionNotReady,
+			"The credentials were given for other hosts; give them again", tokens.ErrHosts)
+	}
+	return account, nil
 }
 
-func hasToken(s *credentials.Sealed) bool {
-	return strings.Contains(strings.Join(s.Fields, " "), outbound.AccessToken)
+// unusable makes an OAuth client that is missing, or that may not be sent to the connection's hosts, an error of the
+// settings.
+func unusable(err error) error {
+	var e *apperr.Error
+	if errors.As(err, &e) && e.Code == apperr.CodeProviderNotConfigured {
+		return &oauth.TokenError{Kind: oauth.Misconfigured, Description: e.Message}
+	}
+	return err
 }
 
-// openClient returns the OAuth client of a connection's provider configuration, or provider_not_configured.
-func (a *authenticator) openClient(ctx context.Context, c *Connection) (outbound.Client, error) {
+// checkClient adds an error if the OAuth client of the provider configuration may not be sent where a connection's
+// settings lead.
+func (a *authenticator) checkClient(ctx context.Context, v *apperr.Violations, c *Connection, engine *outbound.Engine,
+	target outbound.Target) error {
+	hosts, err := engine.ChosenHosts(target)
+	if err != nil {
+		addError(v, err)
+		return nil
+	}
+	config, known, err := a.configs.Resolve(ctx, c.Environment, c.ProviderConfigKey)
+	if err != nil || !known {
+		return err
+	}
+	if host := config.Withholds(hosts); host != "" {
+		v.Add("connection_config", "oauth_hosts", "leads to "+host+", to which the OAuth client of the provider "+
+			"configuration "+c.ProviderConfigKey+" may not be sent; its oauth.hosts can allow it")
+	}
+	return nil
+}
+
+// hasToken reports whether an access token is among the stored values of those names.
+func hasToken(fields []string) bool { return slices.Contains(fields, outbound.AccessToken) }
+
+// openClient returns the OAuth client of a connection's provider configuration, to be sent to hosts that the settings
+// choose, or provider_not_configured.
+func (a *authenticator) openClient(ctx context.Context, c *Connection, hosts []string) (outbound.Client, error) {
 	config, known, err := a.configs.Resolve(ctx, c.Environment, c.ProviderConfigKey)
 	if err != nil {
 		return outbound.Client{}, err
@@ -187,7 +233,7 @@ func (a *authenticator) openClient(ctx context.Context, c *Connection) (outbound
 		return outbound.Client{}, apperr.New(apperr.CodeProviderNotConfigured,
 			"The provider configuration "+c.ProviderConfigKey+" has no OAuth client; set its oauth first")
 	}
-	client, err := a.configs.OpenClient(config)
+	client, err := a.configs.OpenClient(config, hosts)
 	if err != nil {
 		return outbound.Client{}, err
 	}
@@ -216,9 +262,19 @@ func (a *authenticator) reveal(ctx context.Context, c *Connection, account *toke
 		return nil, values, err
 	}
 	if mode, ok := account.Source.Engine.Mode(values.Mode); ok && mode.Client && mode.Kind == outbound.OAuth1 {
-		values.Client, err = a.openClient(ctx, c) // it signs every request
+		values.Client, err = a.signingClient(ctx, c, account.Source.Engine, values.Target)
 	}
 	return account, values, err
+}
+
+// signingClient returns the OAuth client where it signs every request to a provider's API.
+func (a *authenticator) signingClient(ctx context.Context, c *Connection, engine *outbound.Engine,
+	target outbound.Target) (outbound.Client, error) {
+	hosts, err := engine.ChosenHosts(target)
+	if err != nil {
+		return outbound.Client{}, err //nolint:wrapcheck // as in package outbound
+	}
+	return a.openClient(ctx, c, hosts)
 }
 
 // mint gets the first access token of a mode that mints them, and adds it and what came with it. It reports false if
@@ -226,12 +282,12 @@ func (a *authenticator) reveal(ctx context.Context, c *Connection, account *toke
 func (a *authenticator) mint(ctx context.Context, v *apperr.Violations, engine *outbound.Engine, mode *outbound.Mode,
 	target *outbound.Target, current *Connection, store *credentials.New) (bool, error) {
 	if mode.Client {
-		if _, err := a.openClient(ctx, current); err != nil {
+		if _, err := a.openClient(ctx, current, nil); err != nil {
 			return false, err
 		}
 	}
 	grant, err := a.protocol.Mint(ctx, tokens.Source{Engine: engine, Target: *target,
-		OpenClient:      func() (outbound.Client, error) { return a.openClient(ctx, current) },
+		OpenClient:      func(hosts []string) (outbound.Client, error) { return a.openClient(ctx, current, hosts) },
 		OpenCredentials: func() (map[string]secretbox.Secret, error) { return store.Values, nil }}, nil)
 	var e *oauth.TokenError
 	switch {

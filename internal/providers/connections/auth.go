@@ -152,8 +152,13 @@ func (a *authenticator) aim(ctx context.Context, v *apperr.Violations, engine *o
 	next := &authChange{mode: mode.Name, config: public(engine, config), account: current.Account}
 	replacing := ch.Credentials.Given() || current.Credentials == nil || current.AuthMode != mode.Name
 	if v.Err() == nil {
-		if next.hosts, err = hostsOf(engine, mode, target, replacing); err != nil {
+		if next.hosts, err = hostsOf(engine, mode, target, replacing || !hasToken(current.fields())); err != nil {
 			addError(v, err)
+		}
+	}
+	if v.Err() == nil {
+		if err := a.checkClient(ctx, v, current, engine, target); err != nil {
+			return nil, err
 		}
 	}
 	if !replacing {
@@ -199,8 +204,14 @@ func (a *authenticator) test(ctx context.Context, v *apperr.Violations, engine *
 	}
 	store := &credentials.New{ConnectionUUID: current.UUID, Environment: current.Environment, Mode: mode.Name,
 		Values: values, ScopesRequested: given.Requested, ScopesGranted: given.Scopes, ExpiresAt: given.ExpiresAt}
-	minted := true
-	if mode.Mints() && !ch.Untested {
+	if !ch.Untested {
+		owner := limiter.Given{Environment: current.Environment, ConfigKey: current.ProviderConfigKey, Hosts: next.hosts}
+		if err := a.limits.AcquireGiven(ctx, owner, engine.Limits()); err != nil {
+			return err
+		}
+	}
+	minted := !mode.Mints()
+	if !minted && !ch.Untested {
 		var err error
 		if minted, err = a.mint(ctx, v, engine, mode, &target, current, store); err != nil || v.Err() != nil {
 			return err
@@ -236,7 +247,7 @@ func (a *authenticator) probe(ctx context.Context, v *apperr.Violations, engine 
 	target outbound.Target, current *Connection, store *credentials.New, next *authChange) (bool, error) {
 	values := outbound.Values{Target: target, Credentials: store.Values}
 	if mode.Kind == outbound.OAuth1 { // the client signs every request
-		client, err := a.openClient(ctx, current)
+		client, err := a.signingClient(ctx, current, engine, target)
 		if err != nil {
 			return false, err
 		}

@@ -14,6 +14,7 @@ import (
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/providers/configs"
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/providers/credentials"
 	"sallyport/internal/providers/probes"
@@ -45,6 +46,8 @@ type folder struct {
 	dir  string
 	live *registry.Live
 	svc  *connections.Service
+	// configs are the provider configurations that svc uses.
+	configs *configs.Service
 }
 
 func (w *world) newFolder(t *testing.T, text string) *folder {
@@ -55,6 +58,7 @@ func (w *world) newFolder(t *testing.T, text string) *folder {
 	f.live, err = registry.New(registry.Config{Builtin: w.reg,
 		Folder: &registry.Folder{FS: os.DirFS(f.dir), Path: f.dir}, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
+	f.configs = w.newConfigs(f.live)
 	f.svc, err = connections.New(connections.Config{
 		Limits: w.newLimits(t),
 		Vault: credentials.NewVault(credentials.Config{DB: w.store.DB, Clock: w.clock, Box: w.box,
@@ -65,7 +69,7 @@ func (w *world) newFolder(t *testing.T, text string) *folder {
 			w.clock),
 		AllowHTTP: true,
 		DB:        w.store.DB, Clock: w.clock, Box: w.box, Providers: f.live, Environments: environments{},
-		Configs: w.newConfigs(f.live), Logger: slog.New(slog.DiscardHandler), OnChange: w.hooks,
+		Configs: f.configs, Logger: slog.New(slog.DiscardHandler), OnChange: w.hooks,
 	})
 	require.NoError(t, err)
 	return f

@@ -2,11 +2,13 @@ package connections
 
 import (
 	"context"
+	"sync"
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/providers/outbound"
+	"sallyport/internal/providers/registry"
 )
 
 // ReadFrom makes Lookup read from q.
@@ -25,4 +27,20 @@ func ListQuery(v access.View, f Filter, p page.Request) (string, []any, error) {
 func AccessToken(ctx context.Context, s *Service, c *Connection) (string, error) {
 	_, values, err := s.auth.open(ctx, c)
 	return values.Credentials[outbound.AccessToken].Reveal(), err
+}
+
+// BeforeCredentials makes the service call fn once, after it has next read a connection and before its credentials.
+func (s *Service) BeforeCredentials(fn func()) {
+	s.auth.providers = &hookedProviders{Providers: s.auth.providers, fn: fn}
+}
+
+type hookedProviders struct {
+	Providers
+	once sync.Once
+	fn   func()
+}
+
+func (p *hookedProviders) Get(slug string) (*registry.Provider, bool) {
+	p.once.Do(p.fn)
+	return p.Providers.Get(slug)
 }

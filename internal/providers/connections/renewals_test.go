@@ -3,6 +3,7 @@ package connections_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -58,6 +59,8 @@ type rotor struct {
 	// lose makes it serve the next exchange without a response.
 	lose    bool
 	revoked []string
+	// more is added to the responses of the token endpoint, over the usual members.
+	more map[string]any
 }
 
 func newRotor(t *testing.T) *rotor {
@@ -107,8 +110,9 @@ func (p *rotor) token(w http.ResponseWriter, r *http.Request) {
 		p.lose = false
 		panic(http.ErrAbortHandler)
 	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"access_token": p.access, "refresh_token": p.refresh,
-		"expires_in": 3600})
+	out := map[string]any{"access_token": p.access, "refresh_token": p.refresh, "expires_in": 3600}
+	maps.Copy(out, p.more)
+	_ = json.NewEncoder(w).Encode(out)
 }
 
 // set changes the provider.

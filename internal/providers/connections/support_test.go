@@ -123,7 +123,8 @@ func (w *world) newLimits(t *testing.T) *limiter.Limiter {
 // newConfigs returns provider configurations as another process on the same database would have them.
 func (w *world) newConfigs(providers configs.Providers) *configs.Service {
 	return configs.New(configs.Options{DB: w.store.DB, Clock: w.clock, Box: w.box, Providers: providers,
-		Environments: environments{}, Connections: connections.CountOfConfig})
+		Environments: environments{}, Connections: connections.CountOfConfig, Clients: everyProvider{},
+		Targets: egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{})})
 }
 
 func github(connectionID string) connections.NewConnection {

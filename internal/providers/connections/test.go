@@ -99,8 +99,8 @@ func (t *Tester) run(ctx context.Context, c *Connection,
 	s := t.svc
 	account, values, err := s.auth.open(ctx, c)
 	if errors.Is(err, tokens.ErrHosts) {
-		if err := t.markMoved(ctx, c); err != nil {
-			return Connection{}, err
+		if c, err = t.aimAgain(ctx, c); err == nil {
+			account, values, err = s.auth.open(ctx, c)
 		}
 	}
 	if err != nil {
@@ -112,9 +112,17 @@ func (t *Tester) run(ctx context.Context, c *Connection,
 		return Connection{}, err
 	}
 	report := s.auth.prober.RunObserved(ctx, engine, values, observe)
-	if report.Code == probes.CodeCredentialsRefused {
-		// The access token may have ended before its time. Its refusal decides nothing if another one is accepted.
-		if renewed, err := s.auth.tokens.Renew(ctx, account, false); err == nil {
+	if report.Code == probes.CodeCredentialsRefused && account.IsRenewable() {
+		// The access token may have ended before its time. Its refusal decides nothing if another one is accepted, or if
+		// none is to be had because the provider is away.
+		renewed, failure := s.auth.tokens.Renew(ctx, account, false)
+		again, err := t.reread(ctx, c) // a dead grant has changed the status
+		if err != nil {
+			return Connection{}, err
+		}
+		c = &again
+		switch {
+		case failure == nil:
 			if account, values, err = s.auth.reveal(ctx, c, renewed); err != nil {
 				return Connection{}, err
 			}
@@ -122,6 +130,8 @@ func (t *Tester) run(ctx context.Context, c *Connection,
 				return Connection{}, err
 			}
 			report = s.auth.prober.RunObserved(ctx, engine, values, observe)
+		case c.EnabledStatus != NeedsReauth && c.Credentials.RefreshFailures > 0:
+			report.Status, report.Code = probes.Degraded, probes.CodeProviderError
 		}
 	}
 	if temper != nil {
@@ -131,7 +141,7 @@ func (t *Tester) run(ctx context.Context, c *Connection,
 		return Connection{}, err // the end of this process says nothing about the provider
 	}
 	if c, err = t.follow(ctx, c, account); err != nil {
-		return Connection{}, err
+		return Connection{}, staleAsNotReady(err)
 	}
 	var tested Connection
 	uuid := c.UUID
@@ -140,11 +150,15 @@ func (t *Tester) run(ctx context.Context, c *Connection,
 		tested, err = t.store(ctx, tx, c, engine, &report)
 		return err
 	})
+	return tested, staleAsNotReady(err)
+}
+
+func staleAsNotReady(err error) error {
 	if errors.Is(err, errStale) {
-		return Connection{}, apperr.Wrap(apperr.CodeConnectionNotReady,
-			"The connection was changed while it was tested; test it again", errStale)
+		return apperr.Wrap(apperr.CodeConnectionNotReady, "The connection was changed while it was tested; test it again",
+			errStale)
 	}
-	return tested, err
+	return err
 }
 
 func (t *Tester) reread(ctx context.Context, c *Connection) (Connection, error) {
@@ -164,17 +178,43 @@ func (t *Tester) follow(ctx context.Context, c *Connection, account *tokens.Acco
 		return c, nil
 	}
 	again, err := t.reread(ctx, c)
+	if err == nil && again.Credentials.Revision != account.Sealed.Revision {
+		err = errStale // others were given meanwhile
+	}
+	return &again, err
+}
+
+// aimAgain reads everything again of a connection whose requests would go to hosts for which its credentials were not
+// given, in case that this was read at different times. If it is true, it records it and returns tokens.ErrHosts.
+func (t *Tester) aimAgain(ctx context.Context, c *Connection) (*Connection, error) {
+	account, err := accounts{t.svc}.Account(ctx, c.Environment, c.UUID)
+	if errors.Is(err, tokens.ErrHosts) {
+		if failure := t.markMoved(ctx, c, account); failure != nil {
+			return nil, failure
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	again, err := t.reread(ctx, c)
 	return &again, err
 }
 
 // markMoved records that the credentials of a connection have to be given again for its present hosts: a provider
-// configuration or a definition has changed them.
-func (t *Tester) markMoved(ctx context.Context, seen *Connection) error {
+// configuration or a definition has changed them. It leaves a connection that is another than the one that was read.
+func (t *Tester) markMoved(ctx context.Context, seen *Connection, account *tokens.Account) error {
 	uuid := seen.UUID
 	return t.svc.change(ctx, &uuid, func(tx *sql.Tx) error {
 		c, err := lock(ctx, tx, seen.Environment, seen.ProviderConfigKey, seen.ConnectionID)
 		if err != nil || c.UUID != seen.UUID || c.EnabledReason == ReasonHostChanged {
 			return err
+		}
+		if err := t.svc.auth.describe(ctx, tx, c.Environment, &c); err != nil {
+			return err
+		}
+		if !c.UpdatedAt.Equal(account.Version) || c.Credentials == nil ||
+			c.Credentials.Revision != account.Sealed.Revision {
+			return nil
 		}
 		kinds := c.moveTo(NeedsReauth, ReasonHostChanged)
 		c.UpdatedAt = clock.After(t.svc.now(), c.UpdatedAt)

@@ -114,7 +114,9 @@ type Renewal struct {
 	Values Values
 	// ScopesGranted replaces the granted scopes unless it is nil.
 	ScopesGranted []string
-	ExpiresAt     *time.Time
+	// Hosts replaces those of the set unless it is nil: where a provider names them with the first token.
+	Hosts     []string
+	ExpiresAt *time.Time
 }
 
 func notFound() error { return apperr.NotFound("credentials") }

@@ -78,8 +78,8 @@ func replace(ctx context.Context, tx *sql.Tx, s *Set) (revision int64, err error
 // update stores a changed description, if the stored one has that revision.
 func update(ctx context.Context, tx *sql.Tx, s *Set, revision int64) (bool, error) {
 	changed, err := db.Update(ctx, tx, "UPDATE connection_credentials",
-		setColumns(s).Only("fields", "fingerprint", "revision", "scopes_granted", "expires_ms", "refreshed_ms",
-			"refresh_failures", "refresh_error"),
+		setColumns(s).Only("fields", "hosts", "fingerprint", "revision", "scopes_granted", "expires_ms",
+			"refreshed_ms", "refresh_failures", "refresh_error"),
 		owned(s.Environment, s.ConnectionUUID).And("revision = ?", revision))
 	if err != nil {
 		return false, fmt.Errorf("renew credentials: %w", err)

@@ -94,6 +94,9 @@ func (v *Vault) Renew(ctx context.Context, tx *sql.Tx, in *Renewal) (renewed boo
 	if in.ScopesGranted != nil {
 		next.ScopesGranted = in.ScopesGranted
 	}
+	if in.Hosts != nil {
+		next.Hosts = sorted(in.Hosts)
+	}
 	if renewed, err = update(ctx, tx, &next, in.Revision); err != nil || !renewed {
 		return false, err
 	}

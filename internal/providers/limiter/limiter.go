@@ -98,14 +98,14 @@ func (l *Limiter) Acquire(ctx context.Context, c Caller, r Rules) error {
 		return nil // a test of something else
 	}
 	until := l.cfg.Clock.Now().Add(r.MaxWait)
-	waited := false
+	waited, parts := false, partsOf(&c, r.Budgets)
 	for {
 		wait := l.known.wait(c.Connection, l.cfg.Clock.Now())
-		for _, b := range r.Budgets {
-			wait = max(wait, l.cfg.Budgets.Exhausted(bucketOf(&c, b), limitOf(b)))
+		for _, p := range parts {
+			wait = max(wait, l.cfg.Budgets.Exhausted(p.bucket, p.limit))
 		}
 		if wait == 0 {
-			wait = l.take(ctx, &c, r.Budgets)
+			wait = l.take(ctx, parts)
 		}
 		if wait == 0 {
 			l.metrics.count(waited, false)
@@ -123,12 +123,31 @@ func (l *Limiter) Acquire(ctx context.Context, c Caller, r Rules) error {
 	}
 }
 
-// take takes a request from each of the budgets, and returns how long to wait if one has none.
-func (l *Limiter) take(ctx context.Context, c *Caller, budgets []outbound.BudgetRule) time.Duration {
-	for _, b := range budgets {
-		if d := l.cfg.Budgets.Take(ctx, bucketOf(c, b), limitOf(b)); !d.Allowed {
-			return max(d.RetryAfter, time.Millisecond)
+// part is a bucket that a request counts in.
+type part struct {
+	bucket ratelimit.Bucket
+	limit  ratelimit.Limit
+}
+
+func partsOf(c *Caller, budgets []outbound.BudgetRule) []part {
+	parts := make([]part, len(budgets))
+	for i, b := range budgets {
+		parts[i] = part{bucketOf(c, b), limitOf(b)}
+	}
+	return parts
+}
+
+// take takes a request from each of the parts, or from none: then it returns how long to wait.
+func (l *Limiter) take(ctx context.Context, parts []part) time.Duration {
+	for i, p := range parts {
+		d := l.cfg.Budgets.Take(ctx, p.bucket, p.limit)
+		if d.Allowed {
+			continue
 		}
+		for _, taken := range parts[:i] {
+			l.cfg.Budgets.Return(taken.bucket, taken.limit)
+		}
+		return max(d.RetryAfter, time.Millisecond)
 	}
 	return 0
 }

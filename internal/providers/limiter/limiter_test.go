@@ -2,6 +2,7 @@ package limiter_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/ratelimit"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/platform/testkit/await"
@@ -71,12 +73,11 @@ func TestBudgetHoldsInEachWindow(t *testing.T) {
 	})
 }
 
-// Nodes on one database share a budget: none of it is multiplied by them, and none is lost.
-func TestNodesShareABudget(t *testing.T) {
-	t.Parallel()
-	url, clk := testkit.NewPostgres(t), clock.NewManual(start())
-	var nodes []*limiter.Limiter
-	for i := range 3 {
+// newNodes returns limiters of nodes on one database.
+func newNodes(t *testing.T, n int, clk clock.Clock) (nodes []*limiter.Limiter) {
+	t.Helper()
+	url := testkit.NewPostgres(t)
+	for i := range n {
 		d, err := db.Open(t.Context(), url, "")
 		require.NoError(t, err)
 		budgets, err := ratelimit.New(ratelimit.Options{DB: d, Clock: clk, Logger: slog.New(slog.DiscardHandler),
@@ -92,6 +93,14 @@ func TestNodesShareABudget(t *testing.T) {
 		})
 		nodes = append(nodes, limiter.New(limiter.Config{DB: d, Clock: clk, Budgets: budgets}))
 	}
+	return nodes
+}
+
+// Nodes on one database share a budget: none of it is multiplied by them, and none is lost.
+func TestNodesShareABudget(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewManual(start())
+	nodes := newNodes(t, 3, clk)
 	for _, b := range []outbound.BudgetRule{budget(5, time.Second), budget(1000, 10*time.Second)} {
 		r := limiter.Rules{Budgets: []outbound.BudgetRule{b}}
 		var mu sync.Mutex
@@ -139,4 +148,58 @@ func TestWaiting(t *testing.T) {
 	require.Equal(t, apperr.CodeRateLimited, refused.Code)
 	require.Equal(t, time.Minute, refused.RetryAfter)
 	require.NoError(t, l.Acquire(t.Context(), limiter.Caller{Connection: "b"}, r), "another connection has its own")
+}
+
+// A request that one budget refuses costs nothing of the others. Another node has used up the budget, which this node
+// learns only when it asks.
+func TestARefusalCostsNoOtherBudget(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewManual(start())
+	nodes := newNodes(t, 2, clk)
+	own, shared := budget(40, time.Hour), outbound.BudgetRule{Limit: 1, Per: time.Hour, Scope: outbound.ScopeClient}
+	acquire := func(node int, budgets ...outbound.BudgetRule) error {
+		return nodes[node].Acquire(t.Context(), limiter.Caller{Connection: fmt.Sprint("of node ", node)},
+			limiter.Rules{Budgets: budgets})
+	}
+	require.NoError(t, acquire(0, shared))
+	require.True(t, apperr.Is(acquire(1, own, shared), apperr.CodeRateLimited))
+	for range 3 {
+		require.NoError(t, acquire(1, own), "a twentieth and one come together")
+	}
+	require.True(t, apperr.Is(acquire(1, own), apperr.CodeRateLimited))
+}
+
+// An environment that tests credentials again and again is refused, with a time after which it passes. Another
+// environment, and another host of the same environment, are not concerned, and a refusal costs nothing.
+func TestGivenCredentials(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewManual(start())
+	budgets, err := ratelimit.New(ratelimit.Options{Clock: clk})
+	require.NoError(t, err)
+	l := limiter.New(limiter.Config{Clock: clk, Budgets: budgets})
+	test := func(env id.Environment, host string) error {
+		return l.AcquireGiven(t.Context(), limiter.Given{Environment: env, ConfigKey: "acme", Hosts: []string{host}},
+			outbound.Limits{})
+	}
+	passed := 0
+	var refused *apperr.Error
+	for !errors.As(test("env_a", "api.acme.com"), &refused) {
+		passed++
+	}
+	require.Equal(t, 30, passed)
+	for range 1000 {
+		require.Error(t, test("env_a", "api.acme.com"))
+	}
+	require.NoError(t, test("env_b", "api.acme.com"))
+	require.NoError(t, test("env_a", "api.other.com"))
+	require.Equal(t, 2*time.Second, refused.RetryAfter)
+	clk.Advance(refused.RetryAfter)
+	require.NoError(t, test("env_a", "api.acme.com"))
+	require.Error(t, test("env_a", "api.acme.com"))
+	passed = 0
+	for i := 0; test("env_a", fmt.Sprintf("%d.acme.com", i)) == nil; i++ {
+		passed++
+	}
+	require.InDelta(t, 120-32, passed, 4, "many hosts are limited together")
+	require.NoError(t, test("env_b", "api.acme.com"))
 }

@@ -7,21 +7,24 @@ import (
 	"time"
 )
 
-// maxTTL is the longest life that is believed. A token that lives longer has no known end.
-const maxTTL = 10 * 365 * 24 * time.Hour
+// maxTTL is the longest life that is believed, minTTL the shortest. A token that lives longer has no known end.
+const (
+	maxTTL = 10 * 365 * 24 * time.Hour
+	minTTL = time.Second
+)
 
 // maxEpochSeconds is the largest number that counts seconds since 1970, in the year 5138. A larger one counts
 // milliseconds, and has done so since 1973.
 const maxEpochSeconds = 1e11
 
-// expiry returns when a token expires. A life of nothing or less, which some send for tokens that never expire, and
-// anything that is no number count as if the response did not say.
+// expiry returns when a token expires. A life of less than a second, such as the 0 that some send for tokens that
+// never expire, and anything that is no number count as if the response did not say.
 func (spec TokenSpec) expiry(doc document, now time.Time) time.Time {
 	life := spec.life(doc, now)
 	switch {
 	case life > maxTTL:
 		return time.Time{}
-	case life > 0:
+	case life >= minTTL:
 		return now.Add(life)
 	case spec.DefaultTTL > 0:
 		return now.Add(spec.DefaultTTL)

@@ -12,7 +12,8 @@ import (
 
 // Bounds of what is taken from responses, in bytes, and of descriptions in characters.
 const (
-	maxToken       = 32 << 10
+	// maxToken is not more than a credential may have that is stored.
+	maxToken       = 16 << 10
 	maxCode        = 64
 	maxDescription = 300
 	maxMetadata    = 1 << 10

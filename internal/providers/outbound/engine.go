@@ -4,6 +4,8 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"sallyport/internal/platform/secretbox"
@@ -203,6 +205,66 @@ func (e *Engine) EndpointHosts(t Target) ([]string, error) {
 		return nil, err
 	}
 	return slices.Sorted(maps.Keys(hosts)), nil
+}
+
+// ChosenHosts returns those of Hosts to which the OAuth client of the provider configuration would be sent because a
+// setting of the connection says so: a URL whose host is neither one of an entry of allowed_hosts with a fixed end nor
+// that of the setting's default. It returns none for a mode without such a client.
+func (e *Engine) ChosenHosts(t Target) ([]string, error) {
+	m, ok := e.Mode(t.Mode)
+	if !ok {
+		return nil, refuse("mode", "is not a mode of this provider")
+	}
+	if !m.Client {
+		return nil, nil
+	}
+	urls := m.endpoints()
+	delete(urls, fieldAuthorize)
+	if m.Kind == OAuth1 { // the client signs every request
+		if t.BaseURL == "" {
+			for i, base := range e.basesOf(m) {
+				urls["base_url "+strconv.Itoa(i)] = base
+			}
+		}
+		for _, p := range e.probes {
+			if p.url != nil && p.covers(m) {
+				urls[p.field] = p.url
+			}
+		}
+	}
+	r := e.renderer(&Values{Target: t}, m)
+	hosts := map[string]bool{}
+	for field, u := range urls {
+		r.blame, _, _ = strings.Cut(field, " ")
+		parsed, err := u.onlyHost(r)
+		if err != nil {
+			return nil, err
+		}
+		if !e.fixes(r, u, parsed) {
+			hosts[originOf(parsed)] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(hosts)), nil
+}
+
+// fixes reports whether the definition leads to the host of a URL for all connections.
+func (e *Engine) fixes(r *renderer, t *urlTemplate, u *url.URL) bool {
+	for i := range e.hosts {
+		h := &e.hosts[i]
+		if h.whole == "" {
+			// A setting can also choose to have no encryption.
+			if (t.whole == "" || u.Scheme == "https") && h.match(hostOf(u), r) {
+				return true
+			}
+			continue
+		}
+		if f := e.field(h.whole); f != nil {
+			if usual, wrong := parseURL(f.Default); wrong == "" && originOf(usual) == originOf(u) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // addEndpoints adds the hosts of the mode's endpoints.

@@ -276,7 +276,7 @@ func TestSalesforceInstance(t *testing.T) {
 	}
 }
 
-// A token of Salesforce without the scope for the user's name is valid, and an invalid one is refused by the first probe.
+// A token of Salesforce without the scope for the user's name is valid. The first probe refuses an invalid one.
 func TestSalesforceProbes(t *testing.T) {
 	t.Parallel()
 	e := (&modeCase{slug: "salesforce"}).engine(t)

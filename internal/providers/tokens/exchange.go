@@ -6,11 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/credentials"
 	"sallyport/internal/providers/oauth"
+	"sallyport/internal/providers/outbound"
 )
 
 // run makes the exchange of a lease and stores its outcome. The error says why there are no new tokens.
@@ -22,7 +27,7 @@ func (s *Service) run(ctx context.Context, held *row) error {
 	case apperr.Is(err, apperr.CodeNotFound):
 		return notReady("The connection has no credentials", nil)
 	case errors.Is(err, ErrHosts):
-		return s.finish(ctx, held, postponed(now), &Outcome{State: Moved}, outcomeMoved, err)
+		return s.finish(ctx, held, postponed(now), &Outcome{State: Moved, Version: a.Version}, outcomeMoved, err)
 	case apperr.Is(err, apperr.CodeConnectionNotReady):
 		return s.finish(ctx, held, postponed(now), nil, outcomeMisconfigured, err)
 	case err != nil:
@@ -30,7 +35,6 @@ func (s *Service) run(ctx context.Context, held *row) error {
 	case a.Idle:
 		return s.finish(ctx, held, postponed(now), nil, "", notReady("The connection is disabled", nil))
 	}
-	held.revision = a.Sealed.Revision
 	w := wayOf(a.mode(), &a.Sealed.Set)
 	if w == neither {
 		outcome := &Outcome{State: Ended, Reason: ReasonTokenExpired}
@@ -45,12 +49,38 @@ func (s *Service) run(ctx context.Context, held *row) error {
 	}
 	grant, err := s.exchange(ctx, a, w)
 	if errors.Is(err, ErrHosts) {
-		return s.finish(ctx, held, postponed(now), &Outcome{State: Moved}, outcomeMoved, err)
+		return s.finish(ctx, held, postponed(now), &Outcome{State: Moved, Version: a.Version}, outcomeMoved, err)
 	}
 	if err != nil {
 		return s.fail(ctx, held, a, err)
 	}
-	return s.succeed(ctx, held, a, grant)
+	hosts, err := firstHosts(a, grant)
+	if err != nil {
+		return s.fail(ctx, held, a, err)
+	}
+	return s.succeed(ctx, held, a, grant, hosts)
+}
+
+// firstHosts returns the hosts of credentials whose first token has named where the API is; nil if they do not change.
+// Later tokens cannot move them.
+func firstHosts(a *Account, grant *Grant) ([]string, error) {
+	mode := a.mode()
+	if !mode.Mints() || len(mode.Token.Metadata) == 0 || slices.Contains(a.Sealed.Fields, AccessToken) {
+		return nil, nil
+	}
+	target := a.Source.Target
+	target.Config = maps.Clone(target.Config)
+	if target.Config == nil {
+		target.Config = outbound.Config{}
+	}
+	for name, value := range grant.Config {
+		target.Config[name] = secretbox.Secret(value)
+	}
+	hosts, err := a.Source.Engine.Hosts(target)
+	if err != nil {
+		return nil, misconfigured("the token came without a host that requests may be sent to")
+	}
+	return hosts, nil
 }
 
 func postponed(now time.Time) *time.Time {
@@ -71,15 +101,15 @@ func (s *Service) exchange(ctx context.Context, a *Account, w way) (*Grant, erro
 	return s.cfg.Protocol.Refresh(ctx, a.Source)
 }
 
-// succeed stores a grant. It does not stop before that is done or the lease ends: a refresh token that the provider has
-// replaced exists nowhere else.
-func (s *Service) succeed(ctx context.Context, held *row, a *Account, grant *Grant) error {
+// succeed stores a grant, or that it cannot be stored. It does not stop before that is done or the lease ends: a refresh
+// token that the provider has replaced exists nowhere else.
+func (s *Service) succeed(ctx context.Context, held *row, a *Account, grant *Grant, hosts []string) error {
 	renewal := &credentials.Renewal{ConnectionUUID: held.connectionUUID, Environment: held.environment,
-		Revision: a.Sealed.Revision, Values: credentials.Values(grant.Values), ScopesGranted: grant.Scopes}
+		Revision: a.Sealed.Revision, Values: credentials.Values(grant.Values), ScopesGranted: grant.Scopes, Hosts: hosts}
 	if !grant.ExpiresAt.IsZero() {
 		renewal.ExpiresAt = &grant.ExpiresAt
 	}
-	return s.store(ctx, held, func(ctx context.Context, tx *sql.Tx) error {
+	err := s.store(ctx, held, func(ctx context.Context, tx *sql.Tx) error {
 		return s.cfg.Accounts.Change(ctx, tx, held.environment, held.connectionUUID, func() (*Outcome, error) {
 			now := s.cfg.Clock.Now()
 			next := *held
@@ -103,7 +133,16 @@ func (s *Service) succeed(ctx context.Context, held *row, a *Account, grant *Gra
 			return &Outcome{State: Renewed, Config: grant.Config}, nil
 		})
 	})
+	if err == nil || isTransient(err) {
+		return err
+	}
+	// The next exchange shows whether the former tokens are still accepted.
+	return s.fail(ctx, held, a, &oauth.TokenError{Kind: oauth.Temporary,
+		Description: "the gateway cannot store what it has sent"})
 }
+
+// isTransient reports whether a commit that failed can succeed later, or must not be made any more.
+func isTransient(err error) bool { return errors.Is(err, errLost) || db.IsUnavailable(err) }
 
 // errLost says that another node has taken the lease of an exchange, whose outcome is not stored then.
 var errLost = errors.New("the lease of a renewal has ended before its outcome was stored")
@@ -146,7 +185,7 @@ func (s *Service) fail(ctx context.Context, held *row, a *Account, cause error) 
 				return nil, err
 			}
 			next := *held
-			next.attempted, next.due = &now, nil
+			next.attempted, next.due, next.revision = &now, nil, set.Revision
 			if e.Status == 0 && e.Kind == oauth.Temporary {
 				next.interrupted = set.Revision // the request may have been served
 			}
@@ -198,6 +237,13 @@ func (s *Service) finish(ctx context.Context, held *row, due *time.Time, outcome
 	cause error) error {
 	err := s.store(ctx, held, func(ctx context.Context, tx *sql.Tx) error {
 		return s.cfg.Accounts.Change(ctx, tx, held.environment, held.connectionUUID, func() (*Outcome, error) {
+			current, found, err := find(ctx, tx, held.environment, held.connectionUUID)
+			if err != nil {
+				return nil, err
+			}
+			if !found || current.revision != held.revision { // others were given meanwhile, which are scheduled
+				return nil, releaseOnly(ctx, tx, held)
+			}
 			next := *held
 			next.due = due
 			if held, err := release(ctx, tx, &next); err != nil || !held {
@@ -215,7 +261,7 @@ func (s *Service) finish(ctx context.Context, held *row, due *time.Time, outcome
 // storeInterval is how long a commit that failed waits for the next attempt.
 const storeInterval = time.Second
 
-// store commits an outcome, again and again until the lease ends.
+// store commits an outcome, while the database is away again and again until the lease ends.
 func (s *Service) store(ctx context.Context, held *row, fn func(context.Context, *sql.Tx) error) error {
 	ctx = context.WithoutCancel(ctx)
 	defer s.cfg.Accounts.Forget(held.connectionUUID)
@@ -224,7 +270,7 @@ func (s *Service) store(ctx context.Context, held *row, fn func(context.Context,
 		if err == nil {
 			return nil
 		}
-		if errors.Is(err, errLost) || !s.cfg.Clock.Now().Add(storeInterval).Before(held.leaseUntil) {
+		if errors.Is(err, errLost) || !isTransient(err) || !s.cfg.Clock.Now().Add(storeInterval).Before(held.leaseUntil) {
 			s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "cannot store the outcome of a token refresh",
 				slog.String("connection_uuid", held.connectionUUID), slog.String("error", err.Error()))
 			return fmt.Errorf("store the outcome of a renewal: %w", err)

@@ -44,8 +44,9 @@ type Source struct {
 	Target outbound.Target
 	// Hosts are those to which the credentials belong; nil for credentials that are given by this request.
 	Hosts []string
-	// OpenClient opens the OAuth client of the provider config. It may be nil for modes without one.
-	OpenClient func() (outbound.Client, error)
+	// OpenClient opens the OAuth client of the provider config, unless it does not belong to one of the hosts, which are
+	// outbound.Engine.ChosenHosts. It may be nil for modes without one.
+	OpenClient func(hosts []string) (outbound.Client, error)
 	// OpenCredentials opens the values of the connection. It may be nil before there are any.
 	OpenCredentials func() (map[string]secretbox.Secret, error)
 }
@@ -109,7 +110,11 @@ func (p *Protocol) open(s Source) (*opened, error) {
 		if s.OpenClient == nil {
 			return nil, misconfigured("the provider config has no OAuth client")
 		}
-		if o.values.Client, err = s.OpenClient(); err != nil {
+		chosen, err := s.Engine.ChosenHosts(s.Target)
+		if err != nil {
+			return nil, wrongSettings(err)
+		}
+		if o.values.Client, err = s.OpenClient(chosen); err != nil {
 			return nil, err
 		}
 	}

@@ -101,7 +101,7 @@ func (w *world) source(mode string, values map[string]secretbox.Secret) tokens.S
 	return tokens.Source{Engine: w.engine,
 		Target: outbound.Target{Mode: mode, AllowHTTP: true,
 			Config: outbound.Config{"base_url": secretbox.Secret(w.server.URL)}},
-		OpenClient: func() (outbound.Client, error) {
+		OpenClient: func([]string) (outbound.Client, error) {
 			return outbound.Client{ID: "client-1", Secret: clientSecret, PrivateKey: secretbox.Secret(rsaKey)}, nil
 		},
 		OpenCredentials: func() (map[string]secretbox.Secret, error) { return values, nil }}
@@ -234,7 +234,7 @@ func TestOtherHosts(t *testing.T) {
 	for _, hosts := range [][]string{{}, {"api.example.com"}, {strings.TrimPrefix(w.server.URL, "http://")}} {
 		s := w.source("oauth2", nil)
 		s.Hosts = hosts
-		s.OpenClient = func() (outbound.Client, error) {
+		s.OpenClient = func([]string) (outbound.Client, error) {
 			t.Error("the client was opened")
 			return outbound.Client{}, nil
 		}

@@ -82,6 +82,10 @@ func dueTime(m *outbound.Mode, s *credentials.Set, now time.Time, random float64
 	if idle := m.Refresh.MaxIdle; w == refreshes && idle > 0 {
 		earliest(begun.Add(idle - vary(idle/4, random)))
 	}
+	// An endpoint whose tokens have expired as soon as they come must not be asked without a pause.
+	if soonest := now.Add(coolDown); due != nil && due.Before(soonest) {
+		return &soonest
+	}
 	return due
 }
 

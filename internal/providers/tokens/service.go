@@ -27,6 +27,8 @@ type Account struct {
 	Source Source
 	// Sealed are its credentials. They decide what is done, and Source opens them.
 	Sealed *credentials.Sealed
+	// Version is that of the connection's settings.
+	Version time.Time
 	// Idle is true for a connection for which nothing is sent by itself: it is disabled.
 	Idle bool
 }
@@ -35,6 +37,9 @@ func (a *Account) mode() *outbound.Mode {
 	m, _ := a.Source.Engine.Mode(a.Source.Target.Mode)
 	return m
 }
+
+// IsRenewable reports whether another access token can be had without a user.
+func (a *Account) IsRenewable() bool { return wayOf(a.mode(), &a.Sealed.Set) != neither }
 
 // State is what an exchange leaves the credentials in.
 type State string
@@ -76,12 +81,14 @@ type Outcome struct {
 	Reason string
 	// Config has values of connection_config that came with the token.
 	Config map[string]string
+	// Version is that of the account that Moved is about. The outcome means nothing for another one.
+	Version time.Time
 }
 
 // Accounts are the connections whose tokens are renewed. Package connections implements it.
 type Accounts interface {
-	// Account returns a connection, or not_found without one that has credentials. It returns ErrHosts if requests would
-	// go to hosts for which those were not given, and connection_not_ready if no request can be made.
+	// Account returns a connection, or not_found without one that has credentials. It returns ErrHosts, with the account,
+	// if requests would go to hosts for which those were not given, and connection_not_ready if no request can be made.
 	Account(ctx context.Context, env id.Environment, connectionUUID string) (*Account, error)
 	// Change locks a connection in the transaction, calls fn, and records what the outcome of that means; nil for nothing.
 	// A connection that is gone calls nothing.
@@ -159,7 +166,7 @@ func (s *Service) Fresh(ctx context.Context, a *Account) (*Account, error) {
 // with them. If they have been renewed since, it does nothing, and so does one within 30 seconds of another exchange,
 // unless asked says that a user wants it. The error is connection_not_ready if the credentials cannot be used now.
 func (s *Service) Renew(ctx context.Context, a *Account, asked bool) (*Account, error) {
-	if wayOf(a.mode(), &a.Sealed.Set) == neither {
+	if !a.IsRenewable() {
 		return nil, notReady("The provider does not renew these credentials", nil)
 	}
 	seen := a.Sealed.Revision
@@ -234,6 +241,10 @@ func (s *Service) renew(ctx context.Context, env id.Environment, uuid string, se
 	}
 }
 
+// isRecent reports whether something of that age is within the cool-down. The database's clock may have been set back
+// since.
+func isRecent(age time.Duration) bool { return age >= 0 && age < coolDown }
+
 // acquire takes the lease of a connection. Held is nil if another node has it, which busy says, or if there is nothing
 // to do: the credentials are others than those that were seen, or the last exchange has just ended.
 func (s *Service) acquire(ctx context.Context, env id.Environment, uuid string, seen int64, asked bool) (held *row,
@@ -252,7 +263,7 @@ func (s *Service) acquire(ctx context.Context, env id.Environment, uuid string, 
 			}
 		case r.revision > seen:
 			return nil
-		case !asked && r.attempted != nil && now.Sub(*r.attempted) < coolDown:
+		case !asked && r.attempted != nil && isRecent(now.Sub(*r.attempted)):
 			return notReady("The access token could not be renewed a moment ago", nil)
 		case r.leaseUntil.After(now):
 			busy = true

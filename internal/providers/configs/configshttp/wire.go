@@ -40,6 +40,9 @@ type client struct {
 	ClientSecretHint *string `json:"client_secret_hint" example:"9f3a"`
 	// Whether a private key is stored.
 	PrivateKeySet bool `json:"private_key_set" example:"false"`
+	// Hosts to which the client may be sent although a setting of a connection names them, besides those of the provider's
+	// definition.
+	Hosts []string `json:"hosts" example:"[\"gitlab.example.com\"]"`
 	// The redirect URI, to be registered at the provider. The provider redirects browsers to it.
 	RedirectURI string `json:"redirect_uri" example:"https://gateway.example.com/oauth/callback/github-eu"`
 }
@@ -83,6 +86,11 @@ type ClientChange struct {
 	// The private key with which the client signs, such as that of a GitHub App: one key in PEM without a passphrase, at
 	// most 16384 bytes. `null`, the default, means none. It is never returned.
 	PrivateKey patch.Field[secretbox.Secret] `json:"private_key,omitempty" minLength:"1" maxLength:"16384" format:"password" writeOnly:"true"`
+	// Hosts to which the client may be sent although a setting of a connection names them, such as that of a self-managed
+	// instance; at most 20. Each is a name in lower case, with its port unless that is 443. The hosts that the provider's
+	// definition names need not be listed. A client without `client_secret` and `private_key` needs none. Stored secrets
+	// have to be given again together with further hosts. The default, `null`, means none.
+	Hosts patch.Field[[]string] `json:"hosts,omitempty" maxItems:"20" example:"[\"gitlab.example.com\"]"`
 }
 
 // RateLimitChange holds the writable fields of a rate limit.
@@ -116,8 +124,8 @@ func (b *creation) domain() configs.NewConfig {
 
 func (b *Change) domain() configs.Change {
 	out := configs.Change{DisplayName: b.DisplayName, ClientID: b.OAuth.Value.ClientID,
-		ClientSecret: b.OAuth.Value.ClientSecret, PrivateKey: b.OAuth.Value.PrivateKey, Scopes: b.Scopes,
-		BaseURL: b.BaseURL, RateLimit: patch.Field[configs.RateLimitChange]{Set: b.RateLimit.Set, Null: b.RateLimit.Null,
+		ClientSecret: b.OAuth.Value.ClientSecret, PrivateKey: b.OAuth.Value.PrivateKey, ClientHosts: b.OAuth.Value.Hosts,
+		Scopes: b.Scopes, BaseURL: b.BaseURL, RateLimit: patch.Field[configs.RateLimitChange]{Set: b.RateLimit.Set, Null: b.RateLimit.Null,
 			Value: configs.RateLimitChange(b.RateLimit.Value)}}
 	if b.OAuth.Set && b.OAuth.Null {
 		out.ClientID = patch.Clear[string]()
@@ -135,6 +143,7 @@ func (h *handlers) view(c *configs.Config) providerConfig {
 	if c.ClientID != "" || h.svc.UsesClient(c.Provider) {
 		out.OAuth.Value = &client{ClientID: httpapi.NullIfEmpty(c.ClientID), ClientSecretSet: c.HasSecret(),
 			ClientSecretHint: httpapi.NullIfEmpty(c.SecretHint), PrivateKeySet: c.HasPrivateKey(),
+			Hosts:       append([]string{}, c.ClientHosts...),
 			RedirectURI: configs.RedirectURI(h.publicURL, c.Key)}
 	}
 	return out

@@ -31,7 +31,8 @@ type Change struct {
 	// `null` member resets to its default. If requests would go to another host than before, the credentials have to be
 	// given again.
 	ConnectionConfig patch.Field[map[string]*string] `json:"connection_config,omitempty"`
-	// Whether credentials are tested before they are stored. Default `true`.
+	// Whether credentials are tested before they are stored. Default `true`. An environment that has too many credentials
+	// tested at one provider gets 429; credentials that are stored without a test do not count.
 	Test patch.Optional[bool] `json:"test,omitempty"`
 	// Labels: at most 10. Keys have 1 to 63 characters of `a-z`, `0-9`, `_`, `.` and `-`; values have at most 255
 	// characters. Members merge by key: a `null` member is removed, and `null` removes all labels.

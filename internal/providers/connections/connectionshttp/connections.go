@@ -5,7 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 
 	"sallyport/internal/platform/access"
@@ -17,6 +20,7 @@ import (
 	"sallyport/internal/providers/configs"
 	"sallyport/internal/providers/connecting"
 	"sallyport/internal/providers/connections"
+	"sallyport/internal/providers/limiter"
 	"sallyport/internal/providers/probes"
 )
 
@@ -39,6 +43,7 @@ func Mount(api *httpapi.API, svc *connections.Service, links *connecting.Service
 		return o
 	}
 	conflicts := []apperr.Code{apperr.CodeAliasTaken, apperr.CodeInvalidCredentials}
+	limited := map[apperr.Code][]string{apperr.CodeRateLimited: {limiter.TooManyGiven}}
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "create-connection", Method: http.MethodPost, Path: collectionPath, Status: http.StatusCreated,
 		OtherStatuses: []int{http.StatusOK},
@@ -49,7 +54,7 @@ func Mount(api *httpapi.API, svc *connections.Service, links *connecting.Service
 			"`credentials` requests to the provider can be made, too; with `connect` a person gives these on a page. If " +
 			"`on_conflict` is `update` and a connection with this id exists, that connection is updated instead, and the " +
 			"status code is 200.",
-		Errors: append([]apperr.Code{apperr.CodeConnectionExists, apperr.CodeProviderNotConfigured}, conflicts...),
+		Errors: append([]apperr.Code{apperr.CodeConnectionExists, apperr.CodeProviderNotConfigured}, conflicts...), Messages: limited,
 	}), h.create)
 	httpapi.RegisterList(api, op(httpapi.Operation{
 		ID: "list-connections", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK,
@@ -68,7 +73,7 @@ func Mount(api *httpapi.API, svc *connections.Service, links *connecting.Service
 		Example: `{"tags": {"team": "billing"}}`,
 		Description: "Applies a merge patch (RFC 7396) to the writable fields: absent fields stay, and `null` clears a " +
 			"field that can be cleared. The update applies from the next webhook on.",
-		Errors: conflicts, IfMatch: true,
+		Errors: conflicts, Messages: limited, IfMatch: true,
 	}), h.update)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "operate-connection", Method: http.MethodPost, Path: itemPath, Status: http.StatusOK,
@@ -84,7 +89,8 @@ func Mount(api *httpapi.API, svc *connections.Service, links *connecting.Service
 			"- `refresh`: gets another access token from the provider.\n" +
 			"- `revoke`: asks the provider to revoke the credentials, and removes them. Webhooks are still accepted.\n" +
 			"- `delete`: asks the provider to revoke the credentials, and deletes the connection.",
-		Errors: append([]apperr.Code{apperr.CodeProviderNotConfigured}, conflicts...), IfMatch: true,
+		Errors: append([]apperr.Code{apperr.CodeProviderNotConfigured}, conflicts...), Messages: limited,
+		IfMatch: true,
 	}), h.operate)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "delete-connection", Method: http.MethodDelete, Path: itemPath, Status: http.StatusNoContent,
@@ -164,8 +170,9 @@ type listInput struct {
 	Health []probes.Status `query:"health,explode" maxItems:"50"`
 	// Only connections whose credentials are for one of these modes of their provider's definition, or `none`.
 	AuthMode []string `query:"auth_mode,explode" maxLength:"63" maxItems:"50" example:"oauth2"`
-	// Only connections that have all of these tags, each written as its key, `=` and its value.
-	Tag []string `query:"tag,explode" maxLength:"320" maxItems:"10" example:"team=billing"`
+	// Only connections that have all of these tags. Each is a parameter of its own: `tag.team=billing` requires the tag
+	// `team` with the value `billing`. `tag[team]=billing`, as clients made from this document write it, means the same.
+	Tag map[string]string `query:"tag,deepObject,explode" maxProperties:"10"`
 	// Only connections whose id begins with this text.
 	Q string `query:"q" maxLength:"255" pattern:"^[A-Za-z0-9._:@-]+$"`
 }
@@ -177,19 +184,13 @@ func (in *listInput) Check(_ context.Context, v *apperr.Violations) {
 			v.Add(fmt.Sprintf("query.provider[%d]", i), "pattern", "must be the key of a provider configuration")
 		}
 	}
-	for i, tag := range in.Tag {
-		if key, _, found := strings.Cut(tag, "="); !found || key == "" {
-			v.Add(fmt.Sprintf("query.tag[%d]", i), "pattern", "must be a key, = and a value")
-		}
-	}
 }
 
 func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]connections.Connection, error) {
 	f := connections.Filter{ProviderConfigKeys: in.Provider, Prefix: in.Q, Statuses: in.Status,
 		Health: in.Health, AuthModes: in.AuthMode}
-	for _, tag := range in.Tag {
-		key, value, _ := strings.Cut(tag, "=")
-		f.Tags = append(f.Tags, connections.Tag{Key: key, Value: value})
+	for _, key := range slices.Sorted(maps.Keys(in.Tag)) {
+		f.Tags = append(f.Tags, connections.Tag{Key: key, Value: in.Tag[key]})
 	}
 	return h.svc.List(ctx, access.From(ctx).View(), f, p)
 }
