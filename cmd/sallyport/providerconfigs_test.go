@@ -24,7 +24,7 @@ func TestProviderConfigs(t *testing.T) {
 		require.Equal(t, "github", c.Provider)
 		// The redirect URI is there before the client, which is registered with it at the provider.
 		require.Nil(t, c.OAuth.ClientID)
-		require.Contains(t, c.OAuth.RedirectURI, "/oauth/callback/github-eu")
+		require.Regexp(t, `/oauth/callback/env_[^/]+/github-eu$`, c.OAuth.RedirectURI)
 		in.do(t, at("create", "--provider", "slack")...)
 		require.Contains(t, in.do(t, at("list", "--provider", "github")...), "github-eu")
 		require.Len(t, decode[[]operator.ProviderConfig](t, in.do(t, at("list", "--json")...)), 2)

@@ -196,7 +196,7 @@ func (p *ProviderConfigs) view(c *configs.Config) ProviderConfig {
 	if c.ClientID != "" || p.svc.UsesClient(c.Provider) {
 		out.OAuth = &OAuthClient{ClientID: httpapi.NullIfEmpty(c.ClientID), SecretSet: c.HasSecret(),
 			SecretHint: httpapi.NullIfEmpty(c.SecretHint), KeySet: c.HasPrivateKey(), Hosts: append([]string{}, c.ClientHosts...),
-			RedirectURI: configs.RedirectURI(p.publicURL, c.Key)}
+			RedirectURI: configs.RedirectURI(p.publicURL, c.Environment, c.Key)}
 	}
 	return out
 }

@@ -97,9 +97,11 @@ func (c *Config) Withholds(hosts []string) string {
 	return ""
 }
 
-// RedirectURI returns the URL to which a provider sends browsers back, for the configuration of a key.
-func RedirectURI(publicURL, key string) string {
-	return strings.TrimRight(publicURL, "/") + "/oauth/callback/" + key
+// RedirectURI returns the URL to which a provider sends browsers back, for the configuration of a key. It has the
+// environment, because two environments may use one key for different authorization servers, and a response of one must
+// not pass for a response of the other (RFC 9700, section 4.4.2).
+func RedirectURI(publicURL string, env id.Environment, key string) string {
+	return strings.TrimRight(publicURL, "/") + "/oauth/callback/" + string(env) + "/" + key
 }
 
 // blank returns the configuration that a provider's slug is without a row.

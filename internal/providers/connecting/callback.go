@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/configs"
 	"sallyport/internal/providers/connections"
@@ -16,9 +17,11 @@ import (
 	"sallyport/internal/providers/tokens"
 )
 
-// Return takes the query with which a provider sent a browser back, to the redirect URI of a provider configuration.
+// Return takes the query with which a provider sent a browser back, to the redirect URI of an environment's provider
+// configuration.
 // The error is a *Problem where words for the person exist.
-func (s *Service) Return(ctx context.Context, key string, browser secretbox.Secret, query url.Values) (*Step, error) {
+func (s *Service) Return(ctx context.Context, env id.Environment, key string, browser secretbox.Secret,
+	query url.Values) (*Step, error) {
 	if len(query["state"]) != 1 {
 		return nil, s.counted(linkProblem(wordsState))
 	}
@@ -41,7 +44,7 @@ func (s *Service) Return(ctx context.Context, key string, browser secretbox.Secr
 		return nil, err
 	case !found || l.connected:
 		return nil, s.counted(linkProblem(wordsUsed))
-	case l.providerConfigKey != key, // a mix-up: another provider than the one that was asked (RFC 9700, section 4.4)
+	case l.environment != env || l.providerConfigKey != key, // a mix-up: not the server that was asked (RFC 9700, 4.4)
 		l.browserHash == nil || subtle.ConstantTimeCompare(l.browserHash, hashOf(browser)) != 1:
 		return nil, s.counted(linkProblem(wordsState))
 	}
@@ -160,7 +163,7 @@ func (s *Service) exchange(ctx context.Context, o *opened, m *outbound.Mode, f *
 		return nil, refused
 	}
 	grant, err := s.cfg.Protocol.Exchange(ctx, source, oauth.Code{Code: back.Code, Param: m.OAuth.CodeParam,
-		RedirectURI: configs.RedirectURI(s.cfg.PublicURL, o.providerConfigKey),
+		RedirectURI: configs.RedirectURI(s.cfg.PublicURL, o.environment, o.providerConfigKey),
 		Verifier:    secretbox.Secret(f.Verifier)})
 	return grant, err
 }

@@ -74,9 +74,8 @@ func (s *Service) Submit(ctx context.Context, token, browser secretbox.Secret, m
 
 // source returns what requests to the provider's endpoints are made from.
 func (s *Service) source(o *opened, target outbound.Target) tokens.Source {
-	return tokens.Source{Engine: o.engine, Target: target, OpenClient: func() (outbound.Client, error) {
-		var c configs.Client
-		c, err := s.cfg.Configs.OpenClient(o.config)
+	return tokens.Source{Engine: o.engine, Target: target, OpenClient: func(hosts []string) (outbound.Client, error) {
+		c, err := s.cfg.Configs.OpenClient(o.config, hosts)
 		return outbound.Client{ID: c.ID, Secret: c.Secret, PrivateKey: c.PrivateKey}, err
 	}}
 }
@@ -118,7 +117,7 @@ func (s *Service) depart(ctx context.Context, o *opened, page *Page, config map[
 // authorize returns the URL at the provider, and notes in the flow what the way back needs.
 func (s *Service) authorize(ctx context.Context, o *opened, m *outbound.Mode, target outbound.Target, f *flow,
 	state secretbox.Secret) (string, error) {
-	redirect := configs.RedirectURI(s.cfg.PublicURL, o.providerConfigKey)
+	redirect := configs.RedirectURI(s.cfg.PublicURL, o.environment, o.providerConfigKey)
 	if m.Kind == outbound.OAuth1 {
 		// OAuth 1.0a has no state: the callback carries it.
 		token, to, err := s.cfg.Protocol.TemporaryToken(ctx, s.source(o, target), redirect+"?state="+state.Reveal(),

@@ -31,7 +31,9 @@ func (s Linker) Where(ctx context.Context, c *Connection, engine *outbound.Engin
 	if err != nil {
 		return outbound.Target{}, err
 	}
-	_, err = engine.Hosts(target)
+	if _, err = engine.Hosts(target); err != nil {
+		_, err = engine.EndpointHosts(target) // the rest comes with the token, and is checked with it
+	}
 	addError(&v, err)
 	return target, v.Err()
 }

@@ -209,7 +209,7 @@ func TestShippedOutbound(t *testing.T) {
 			require.NotEmpty(t, m.DocsURL, "%s %s", slug, m.Name)
 			require.True(t, m.Kind == outbound.None || !m.Client || m.Setup != "", "%s %s: how to register a client", slug, m.Name)
 			if m.Kind == outbound.OAuth2 || m.Kind == outbound.OAuth1 {
-				require.Contains(t, m.Setup, "`{public-url}/oauth/callback/{provider_config_key}`", "%s %s", slug, m.Name)
+				require.Contains(t, m.Setup, "`{public-url}/oauth/callback/{environment_id}/{provider_config_key}`", "%s %s", slug, m.Name)
 			}
 		}
 		for _, base := range p.Outbound.BaseURLs() {

@@ -44,7 +44,7 @@ type client struct {
 	// definition.
 	Hosts []string `json:"hosts" example:"[\"gitlab.example.com\"]"`
 	// The redirect URI, to be registered at the provider. The provider redirects browsers to it.
-	RedirectURI string `json:"redirect_uri" example:"https://gateway.example.com/oauth/callback/github-eu"`
+	RedirectURI string `json:"redirect_uri" example:"https://gateway.example.com/oauth/callback/01920000-0000-7000-8000-000000000000/github-eu"`
 }
 
 type rateLimit struct {
@@ -144,7 +144,7 @@ func (h *handlers) view(c *configs.Config) providerConfig {
 		out.OAuth.Value = &client{ClientID: httpapi.NullIfEmpty(c.ClientID), ClientSecretSet: c.HasSecret(),
 			ClientSecretHint: httpapi.NullIfEmpty(c.SecretHint), PrivateKeySet: c.HasPrivateKey(),
 			Hosts:       append([]string{}, c.ClientHosts...),
-			RedirectURI: configs.RedirectURI(h.publicURL, c.Key)}
+			RedirectURI: configs.RedirectURI(h.publicURL, c.Environment, c.Key)}
 	}
 	return out
 }

@@ -11,6 +11,7 @@ import (
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/connecting"
@@ -18,7 +19,7 @@ import (
 
 const (
 	pagePath     = connecting.PagePath + "{token}"
-	callbackPath = "/oauth/callback/{provider}"
+	callbackPath = "/oauth/callback/{environment_id}/{provider}"
 	// maxBody bounds a form: the largest credential has 16 KiB, and percent-encoding triples it.
 	maxBody = 256 << 10
 )
@@ -91,12 +92,13 @@ func (h *handlers) submit(w http.ResponseWriter, r *http.Request) {
 	if browser == "" {
 		browser = connecting.NewBrowser()
 	}
+	// Also before an error, after which the link may belong to this browser: the next attempt has to show it.
+	w.Header().Add("Set-Cookie", h.cookie.header(browser))
 	step, err := h.svc.Submit(r.Context(), token(r), browser, values["mode"], values)
 	if err != nil {
 		h.fail(w, r, err)
 		return
 	}
-	w.Header().Add("Set-Cookie", h.cookie.header(browser))
 	if step.Form == nil {
 		h.next(w, r, step)
 		return
@@ -134,7 +136,8 @@ func (h *handlers) back(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		query = url.Values{} // it has no state
 	}
-	step, err := h.svc.Return(r.Context(), r.PathValue("provider"), h.cookie.read(r), query)
+	step, err := h.svc.Return(r.Context(), id.Environment(r.PathValue("environment_id")), r.PathValue("provider"),
+		h.cookie.read(r), query)
 	if err != nil {
 		h.fail(w, r, err)
 		return

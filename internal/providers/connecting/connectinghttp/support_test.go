@@ -326,7 +326,7 @@ func (b *browser) authorize(link, mode string) url.Values {
 // comeBack is the provider sending the browser to the redirect URI.
 func (b *browser) comeBack(key string, query url.Values) shown {
 	b.w.t.Helper()
-	return b.open(b.w.url + "/oauth/callback/" + key + "?" + query.Encode())
+	return b.open(configs.RedirectURI(b.w.url, b.w.actor.Environment, key) + "?" + query.Encode())
 }
 
 // granted is the query of a provider that grants access.

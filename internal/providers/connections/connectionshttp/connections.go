@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -54,7 +53,8 @@ func Mount(api *httpapi.API, svc *connections.Service, links *connecting.Service
 			"`credentials` requests to the provider can be made, too; with `connect` a person gives these on a page. If " +
 			"`on_conflict` is `update` and a connection with this id exists, that connection is updated instead, and the " +
 			"status code is 200.",
-		Errors: append([]apperr.Code{apperr.CodeConnectionExists, apperr.CodeProviderNotConfigured}, conflicts...), Messages: limited,
+		Errors:   append([]apperr.Code{apperr.CodeConnectionExists, apperr.CodeProviderNotConfigured}, conflicts...),
+		Messages: limited,
 	}), h.create)
 	httpapi.RegisterList(api, op(httpapi.Operation{
 		ID: "list-connections", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK,
