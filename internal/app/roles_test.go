@@ -18,7 +18,7 @@ func TestPartsOfTheWork(t *testing.T) {
 	want := map[role.Part][]string{
 		role.EveryNode: {"event-partitions", "follow-keyset", "log-outages", "make-partitions", "measure-deliveries",
 			"measure-fanouts", "number-audit-events", "probe-store", "rate-limits", "read-wanted-indexes", "register-node",
-			"share-provider-limits"},
+			"share-provider-limits", "token-exchanges"},
 		role.Serving: {"event-commits", "event-stream", "log-filters-not-evaluated", "store-key-use",
 			"store-rejections", "store-secret-matches"},
 		role.Working: {"connection-checks", "delivery-fanouts", "delivery-workers",

@@ -79,8 +79,8 @@ func queryOf(op *huma.Operation) queryParameters {
 	return q
 }
 
-// name returns the name of a parameter as it is declared, or, of a member of an object, the object's name, a dot and the
-// member's. OpenAPI's style deepObject writes the member in brackets instead.
+// name returns the name of a parameter as it is declared, or, of a member of an object, the object's name, a dot and
+// the member's. OpenAPI's style deepObject writes the member in brackets instead.
 func (q queryParameters) name(written string) string {
 	object, member, found := strings.Cut(written, "[")
 	member, closed := strings.CutSuffix(member, "]")

@@ -3,11 +3,13 @@ package connections
 import (
 	"context"
 	"sync"
+	"time"
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/providers/outbound"
+	"sallyport/internal/providers/probes"
 	"sallyport/internal/providers/registry"
 )
 
@@ -43,4 +45,15 @@ type hookedProviders struct {
 func (p *hookedProviders) Get(slug string) (*registry.Provider, bool) {
 	p.once.Do(p.fn)
 	return p.Providers.Get(slug)
+}
+
+// Believes returns a function that reports whether the refusal of a connection is believed, by a node that tests
+// connections.
+func Believes(window time.Duration) func(c *Connection, now time.Time) bool {
+	w := &crowd{window: window}
+	return func(c *Connection, now time.Time) bool {
+		r := probes.Report{Status: probes.Unhealthy, Code: probes.CodeCredentialsRefused}
+		w.temper(c, &r, now)
+		return r.Code == probes.CodeCredentialsRefused
+	}
 }

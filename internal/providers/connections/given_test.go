@@ -34,7 +34,7 @@ func TestGuessesAreStopped(t *testing.T) {
 			return err
 		}
 		var err error
-		for i := 0; i < 200; i++ {
+		for i := range 200 {
 			if err = guess(i); apperr.Is(err, apperr.CodeRateLimited) {
 				break
 			}

@@ -61,6 +61,8 @@ type rotor struct {
 	revoked []string
 	// more is added to the responses of the token endpoint, over the usual members.
 	more map[string]any
+	// before is called before the token endpoint reads a request; nil for nothing.
+	before func()
 }
 
 func newRotor(t *testing.T) *rotor {
@@ -72,6 +74,12 @@ func newRotor(t *testing.T) *rotor {
 }
 
 func (p *rotor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	before := p.before
+	p.mu.Unlock()
+	if before != nil && r.URL.Path == "/token" {
+		before()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch r.URL.Path {

@@ -8,6 +8,7 @@ import (
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/etag"
 	"sallyport/internal/providers/oauth"
 	"sallyport/internal/providers/tokens"
@@ -66,41 +67,44 @@ func (r Renewer) Refresh(ctx context.Context, actor access.Principal, providerCo
 // possible, and removes them. Webhooks are still accepted.
 func (r Renewer) Revoke(ctx context.Context, actor access.Principal, providerConfigKey,
 	connectionID string) (Revocation, error) {
-	out, err := r.upstream(ctx, actor, providerConfigKey, connectionID)
-	if err != nil {
-		return Revocation{}, err
-	}
 	s := r.svc
-	_, err = s.editLocked(ctx, actor, providerConfigKey, connectionID, s.now(), func(e edit, c Connection) (Connection,
-		error) {
-		if c.Credentials == nil {
-			return Connection{}, apperr.New(apperr.CodeConnectionNotReady, "The connection has no credentials")
-		}
-		if err := s.auth.vault.Delete(ctx, e.tx, c.Environment, c.UUID); err != nil {
-			return Connection{}, err
-		}
-		if err := forgetHealth(ctx, e.tx, c.Environment, c.UUID); err != nil {
-			return Connection{}, err
-		}
-		e.kinds = c.moveTo(Revoked, ReasonRevoked)
-		return e.write(ctx, &c, actionRevoke, nil)
+	return r.revoking(ctx, actor, providerConfigKey, connectionID, func() error {
+		_, err := s.editLocked(ctx, actor, providerConfigKey, connectionID, s.now(), func(e edit, c Connection) (Connection,
+			error) {
+			if c.Credentials == nil {
+				return Connection{}, apperr.New(apperr.CodeConnectionNotReady, "The connection has no credentials")
+			}
+			if err := s.auth.vault.Delete(ctx, e.tx, c.Environment, c.UUID); err != nil {
+				return Connection{}, err
+			}
+			if err := forgetHealth(ctx, e.tx, c.Environment, c.UUID); err != nil {
+				return Connection{}, err
+			}
+			e.kinds = c.moveTo(Revoked, ReasonRevoked)
+			return e.write(ctx, &c, actionRevoke, nil)
+		})
+		return err
 	})
-	return out, err
 }
 
 // Delete revokes the credentials of a connection at the provider, as far as that is possible, and deletes it.
 func (r Renewer) Delete(ctx context.Context, actor access.Principal, providerConfigKey,
 	connectionID string) (Revocation, error) {
-	out, err := r.upstream(ctx, actor, providerConfigKey, connectionID)
-	if err != nil {
-		return Revocation{}, err
-	}
-	return out, r.svc.Delete(ctx, actor, providerConfigKey, connectionID)
+	return r.revoking(ctx, actor, providerConfigKey, connectionID, func() error {
+		return r.svc.Delete(ctx, actor, providerConfigKey, connectionID)
+	})
 }
 
-// upstream asks the provider to revoke the credentials of a connection. That it does not is no error.
-func (r Renewer) upstream(ctx context.Context, actor access.Principal, providerConfigKey,
-	connectionID string) (Revocation, error) {
+// aloneTimeout is how long a revocation waits for a refresh that is in progress.
+const aloneTimeout = tokens.ExchangeTimeout + 5*time.Second
+
+// noRequest is the reason where nothing can be sent.
+const noRequest = "No request to the provider could be made with the credentials"
+
+// revoking asks the provider to revoke the credentials of a connection, and removes them then. No refresh is in
+// progress meanwhile: it would get new ones, which no one would know. That the provider does not revoke them is no error.
+func (r Renewer) revoking(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string,
+	remove func() error) (Revocation, error) {
 	s := r.svc
 	c, err := s.Get(ctx, actor.View(), providerConfigKey, connectionID)
 	if err != nil {
@@ -110,26 +114,43 @@ func (r Renewer) upstream(ctx context.Context, actor access.Principal, providerC
 		return Revocation{}, err
 	}
 	if c.Credentials == nil {
-		return Revocation{Reason: "The connection holds no credentials that the provider could revoke"}, nil
+		return Revocation{Reason: "The connection holds no credentials that the provider could revoke"}, remove()
 	}
-	account, err := s.auth.account(ctx, &c)
-	if err != nil {
-		return Revocation{Reason: "No request to the provider could be made with the credentials"}, nil
+	out, asked := Revocation{Reason: noRequest}, false
+	waiting, cancel := context.WithTimeout(ctx, aloneTimeout)
+	defer cancel()
+	err = s.auth.tokens.Alone(waiting, c.Environment, c.UUID, func(a *tokens.Account) error {
+		out, asked = r.upstream(ctx, a), true
+		return remove()
+	})
+	switch {
+	case asked && err != nil:
+		return Revocation{}, err //nolint:wrapcheck // it is that of remove
+	case asked:
+		return out, nil
+	case db.IsUnavailable(err) && !apperr.Is(err, apperr.CodeConnectionNotReady), ctx.Err() != nil:
+		return Revocation{}, err //nolint:wrapcheck // the database is away
+	default:
+		return out, remove() // they cannot be used
 	}
+}
+
+// upstream asks the provider to revoke the credentials of a connection.
+func (r Renewer) upstream(ctx context.Context, account *tokens.Account) Revocation {
 	ctx, cancel := context.WithTimeout(ctx, revocationTimeout)
 	defer cancel()
-	err = s.auth.protocol.Revoke(ctx, account.Source)
+	err := r.svc.auth.protocol.Revoke(ctx, account.Source)
 	var refused *oauth.TokenError
 	switch {
 	case err == nil:
-		return Revocation{Upstream: true}, nil
+		return Revocation{Upstream: true}
 	case errors.Is(err, tokens.ErrNoRevocation):
-		return Revocation{Reason: "The provider has no way to revoke these credentials"}, nil
+		return Revocation{Reason: "The provider has no way to revoke these credentials"}
 	case errors.As(err, &refused) && refused.Status != 0:
-		return Revocation{Reason: "The provider has not revoked the credentials: " + refused.Error()}, nil
+		return Revocation{Reason: "The provider has not revoked the credentials: " + refused.Error()}
 	case errors.As(err, &refused):
-		return Revocation{Reason: "The provider has not revoked the credentials: " + refused.Description}, nil
+		return Revocation{Reason: "The provider has not revoked the credentials: " + refused.Description}
 	default:
-		return Revocation{Reason: "No request to the provider could be made with the credentials"}, nil
+		return Revocation{Reason: noRequest}
 	}
 }

@@ -1,6 +1,7 @@
 package connections_test
 
 import (
+	"context"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/patch"
+	"sallyport/internal/platform/role"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/platform/testkit/await"
@@ -166,7 +168,7 @@ func TestReadsOfDifferentTimes(t *testing.T) {
 		w.clock.Advance(2 * time.Minute)
 		last := newRotor(t)
 		other.BeforeCredentials(func() { w.moveTo(t, w.svc, last, time.Hour) })
-		service := connections.TokensModule(other).Services[0]
+		service := connections.TokensModule(other).Services[1]
 		require.NoError(t, service.Start(t.Context()))
 		await.Condition(t, "the renewal of the last", func() bool { return last.exchanges() == 1 })
 		require.NoError(t, service.Stop(t.Context()))
@@ -185,7 +187,7 @@ func TestScheduleOfNewCredentials(t *testing.T) {
 		require.NoError(t, err)
 		w.clock.Advance(2 * time.Minute)
 		other.BeforeCredentials(func() { w.moveTo(t, w.svc, p, 30*time.Minute) })
-		service := connections.TokensModule(other).Services[0]
+		service := connections.TokensModule(other).Services[1]
 		require.NoError(t, service.Start(t.Context()))
 		await.Condition(t, "the renewal that is not made", func() bool {
 			return count(t, w, "SELECT count(*) FROM token_refreshes WHERE lease = '' AND due_ms > $1",
@@ -194,6 +196,98 @@ func TestScheduleOfNewCredentials(t *testing.T) {
 		require.NoError(t, service.Stop(t.Context()))
 		require.Equal(t, 1, count(t, w, "SELECT count(*) FROM token_refreshes WHERE due_ms < $1",
 			clock.Millis(w.clock.Now().Add(30*time.Minute))))
+	})
+}
+
+// A revocation waits for the refresh that is in progress on another node: it revokes the tokens that this one has got,
+// and not those that it replaced. It never uses tokens that another node has replaced.
+func TestRevocationWaitsForARefresh(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w, other := newTokenWorld(t, s)
+		p := newRotor(t)
+		c := w.rotating(t, p)
+		reached, release := make(chan struct{}, 1), make(chan struct{})
+		p.set(func() {
+			p.before = func() {
+				reached <- struct{}{}
+				<-release
+			}
+		})
+		w.clock.Advance(2 * time.Minute)
+		refreshed, revoked, failed := make(chan error, 1), make(chan connections.Revocation, 1), make(chan error, 1)
+		go func() {
+			_, err := connections.AccessToken(t.Context(), other, &c)
+			refreshed <- err
+		}()
+		await.Value(t, "the exchange", reached)
+		go func() {
+			out, err := connections.NewRenewer(w.svc).Revoke(t.Context(), w.a, "acme", "oauth2")
+			failed <- err
+			revoked <- out
+		}()
+		await.Condition(t, "the revocation that waits", func() bool { return w.clock.Timers() > 0 || len(revoked) > 0 })
+		close(release)
+		await.Condition(t, "the revocation", func() bool {
+			if w.clock.Timers() > 0 {
+				w.clock.Advance(100 * time.Millisecond)
+			}
+			return len(revoked) == 1
+		})
+		require.Equal(t, connections.Revocation{Upstream: true}, <-revoked)
+		require.NoError(t, <-failed)
+		_ = await.Value(t, "the request that waited for the token", refreshed) // it comes before the removal, or after
+		require.Equal(t, []string{"refresh-1"}, p.revoked)
+		require.Equal(t, connections.Revoked, w.read(t, "oauth2").Status)
+
+		p.set(func() { p.before, p.access, p.refresh = nil, "access-0", "refresh-0" })
+		w.moveTo(t, w.svc, p, time.Hour)
+		c = w.read(t, "oauth2")
+		_, err := connections.AccessToken(t.Context(), other, &c)
+		require.NoError(t, err)
+		_, err = connections.NewRenewer(w.svc).Refresh(t.Context(), w.a, "acme", "oauth2")
+		require.NoError(t, err)
+		out, err := connections.NewRenewer(other).Delete(t.Context(), w.a, "acme", "oauth2")
+		require.NoError(t, err)
+		require.True(t, out.Upstream)
+		require.Equal(t, []string{"refresh-1", "refresh-2"}, p.revoked)
+	})
+}
+
+// Exchanges that requests wait for are awaited at the stop of a node that renews nothing by itself: the tokens of a
+// response that is not stored are lost.
+func TestStopWaitsForExchanges(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w, _ := newTokenWorld(t, s)
+		p := newRotor(t)
+		c := w.rotating(t, p)
+		reached, release := make(chan struct{}, 1), make(chan struct{})
+		p.set(func() {
+			p.before = func() {
+				reached <- struct{}{}
+				<-release
+			}
+		})
+		w.clock.Advance(2 * time.Minute)
+		gone, leave := context.WithCancel(t.Context())
+		refreshed := make(chan error, 1)
+		go func() {
+			_, err := connections.AccessToken(gone, w.svc, &c)
+			refreshed <- err
+		}()
+		await.Value(t, "the exchange", reached)
+		leave()
+		require.ErrorIs(t, await.Value(t, "the request", refreshed), context.Canceled)
+		stopped := make(chan error, 1)
+		for _, service := range connections.TokensModule(w.svc).Services {
+			if role.API.Does(service.Part) {
+				go func() { stopped <- service.Stop(t.Context()) }()
+			}
+		}
+		close(release)
+		require.NoError(t, await.Value(t, "the stop", stopped))
+		require.NotNil(t, w.read(t, "oauth2").Credentials.RefreshedAt)
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
@@ -32,19 +33,20 @@ func TestWorkerIsFair(t *testing.T) {
 		await.Close(t, hanging)
 		at := w.clock.Now().Add(time.Hour)
 		mode := "oauth2"
-		store := func(name, url string) {
+		store := func(who access.Principal, name, url string) {
 			in := tokenConnection(mode, p, connections.Credentials{ExpiresAt: &at,
 				Values: map[string]secretbox.Secret{"access_token": "access-0", "refresh_token": "refresh-0"}})
 			in.ConnectionID, in.Untested = &name, true
 			in.ConnectionConfig = patch.To(map[string]*string{"base_url": &url})
-			w.create(t, w.a, in)
+			w.create(t, who, in)
 		}
 		const waiting = 70
 		for i := range waiting {
-			store(fmt.Sprintf("hangs-%02d", i), hanging.URL)
+			store(w.a, fmt.Sprintf("hangs-%02d", i), hanging.URL)
 		}
-		store("works", p.URL)
-		service := connections.TokensModule(w.svc).Services[0]
+		store(w.a, "works", p.URL)
+		store(w.b, "also-hangs", hanging.URL)
+		exchanges, service := connections.TokensModule(w.svc).Services[0], connections.TokensModule(w.svc).Services[1]
 		w.clock.Advance(59 * time.Minute)
 		require.NoError(t, service.Start(t.Context()))
 		await.Condition(t, "the renewal at the other endpoint", func() bool {
@@ -53,10 +55,11 @@ func TestWorkerIsFair(t *testing.T) {
 			}
 			return w.read(t, "works").Credentials.RefreshedAt != nil
 		})
-		await.Condition(t, "the places of the endpoint that hangs", func() bool { return len(reached) == 64 })
+		await.Condition(t, "the places of the endpoint that hangs", func() bool { return len(reached) == 65 })
 		require.NoError(t, service.Drain(t.Context()))
 		close(release)
 		require.NoError(t, service.Stop(t.Context()))
+		require.NoError(t, exchanges.Stop(t.Context()))
 		require.Equal(t, connections.Active, w.read(t, "hangs-00").Status, "an outage condemns no one")
 		require.Zero(t, count(t, w, "SELECT count(*) FROM token_refreshes WHERE lease <> ''"))
 	})

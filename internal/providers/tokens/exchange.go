@@ -31,7 +31,14 @@ func (s *Service) run(ctx context.Context, held *row) error {
 	case apperr.Is(err, apperr.CodeConnectionNotReady):
 		return s.finish(ctx, held, postponed(now), nil, outcomeMisconfigured, err)
 	case err != nil:
-		return s.finish(ctx, held, held.due, nil, "", err)
+		s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "cannot read a connection whose tokens are to be renewed",
+			slog.String("connection_uuid", held.connectionUUID), slog.String("error", err.Error()))
+		wait := maxBackoff // such as a secret that does not open, which a user has to give again
+		if db.IsUnavailable(err) {
+			wait = coolDown
+		}
+		at := now.Add(wait)
+		return s.finish(ctx, held, &at, nil, "", err)
 	case a.Idle:
 		return s.finish(ctx, held, postponed(now), nil, "", notReady("The connection is disabled", nil))
 	}
@@ -101,8 +108,8 @@ func (s *Service) exchange(ctx context.Context, a *Account, w way) (*Grant, erro
 	return s.cfg.Protocol.Refresh(ctx, a.Source)
 }
 
-// succeed stores a grant, or that it cannot be stored. It does not stop before that is done or the lease ends: a refresh
-// token that the provider has replaced exists nowhere else.
+// succeed stores a grant, or that it cannot be stored. It does not stop before that is done or the lease ends: a
+// refresh token that the provider has replaced exists nowhere else.
 func (s *Service) succeed(ctx context.Context, held *row, a *Account, grant *Grant, hosts []string) error {
 	renewal := &credentials.Renewal{ConnectionUUID: held.connectionUUID, Environment: held.environment,
 		Revision: a.Sealed.Revision, Values: credentials.Values(grant.Values), ScopesGranted: grant.Scopes, Hosts: hosts}

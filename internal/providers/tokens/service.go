@@ -3,6 +3,7 @@ package tokens
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -210,6 +211,61 @@ func (s *Service) fly(ctx context.Context, a *Account, seen int64, asked bool) e
 	}
 }
 
+// Alone calls fn with a connection, as it is stored, while no exchange of its tokens is in progress on any node. None
+// begins before fn has returned. If the credentials are still there then, they are renewed soon, which shows whether
+// the provider accepts them. The error is that of Accounts or of fn, or connection_not_ready if ctx ends before.
+func (s *Service) Alone(ctx context.Context, env id.Environment, uuid string, fn func(*Account) error) error {
+	for {
+		s.cfg.Accounts.Forget(uuid) // what another node has stored counts
+		a, err := s.cfg.Accounts.Account(ctx, env, uuid)
+		if err != nil {
+			return err //nolint:wrapcheck // as Accounts documents
+		}
+		if !a.IsRenewable() {
+			return fn(a)
+		}
+		held, busy, err := s.acquire(ctx, env, uuid, a.Sealed.Revision, true)
+		switch {
+		case err != nil:
+			return err
+		case held != nil:
+			return errors.Join(fn(a), s.renewSoon(ctx, held))
+		case busy:
+			if err := s.waitForOther(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// renewSoon ends a lease and makes the renewal due. The row may be gone with its credentials.
+func (s *Service) renewSoon(ctx context.Context, held *row) error {
+	defer s.cfg.Accounts.Forget(held.connectionUUID)
+	now := s.cfg.Clock.Now()
+	next := *held
+	next.due = &now
+	err := s.cfg.DB.Tx(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
+		_, err := release(context.WithoutCancel(ctx), tx, &next)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("release the lease of a connection's tokens: %w", err)
+	}
+	return nil
+}
+
+// waitForOther waits until it is time to look again whether the exchange of another node has ended.
+func (s *Service) waitForOther(ctx context.Context) error {
+	t := s.cfg.Clock.NewTimer(busyInterval)
+	select {
+	case <-t.C():
+		return nil
+	case <-ctx.Done():
+		t.Stop()
+		return notReady("Another node has been renewing the access token for too long", ctx.Err())
+	}
+}
+
 func notReady(message string, cause error) error {
 	return apperr.Wrap(apperr.CodeConnectionNotReady, message, cause)
 }
@@ -231,12 +287,8 @@ func (s *Service) renew(ctx context.Context, env id.Environment, uuid string, se
 			s.cfg.Accounts.Forget(uuid) // another node has renewed them
 			return nil
 		}
-		t := s.cfg.Clock.NewTimer(busyInterval)
-		select {
-		case <-t.C():
-		case <-ctx.Done():
-			t.Stop()
-			return notReady("Another node has been renewing the access token for too long", ctx.Err())
+		if err := s.waitForOther(ctx); err != nil {
+			return err
 		}
 	}
 }

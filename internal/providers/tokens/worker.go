@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/jobs"
 )
@@ -15,9 +16,11 @@ import (
 // goroutine and a connection.
 const (
 	maxExchanges = 1024
-	// perEnvironment and perEndpoint keep the other places for others while providers hang.
+	// perEnvironment, perEndpoint (of an environment) and perHost (an endpoint, of all environments together) keep the
+	// other places for others while providers hang.
 	perEnvironment = 128
 	perEndpoint    = 64
+	perHost        = 256
 )
 
 // pollInterval is how often the worker looks for renewals that are due.
@@ -29,6 +32,7 @@ type worker struct {
 	total    int
 	byEnv    map[id.Environment]int
 	byTarget map[string]int
+	byHost   map[string]int
 	wake     jobs.Wake
 	// draining: nothing new is claimed; closing: the service ends with the last exchange.
 	draining, closing bool
@@ -40,7 +44,8 @@ type worker struct {
 }
 
 func newWorker() worker {
-	return worker{byEnv: map[id.Environment]int{}, byTarget: map[string]int{}, wake: jobs.NewWake(),
+	return worker{byEnv: map[id.Environment]int{}, byTarget: map[string]int{}, byHost: map[string]int{},
+		wake: jobs.NewWake(),
 		idle: make(chan struct{})}
 }
 
@@ -52,12 +57,13 @@ func (w *worker) enter(r *row) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.draining || w.total >= maxExchanges || w.byEnv[r.environment] >= perEnvironment ||
-		w.byTarget[target(r)] >= perEndpoint {
+		w.byTarget[target(r)] >= perEndpoint || w.byHost[r.endpoint] >= perHost {
 		return false
 	}
 	w.total++
 	w.byEnv[r.environment]++
 	w.byTarget[target(r)]++
+	w.byHost[r.endpoint]++
 	w.exchanges++
 	return true
 }
@@ -72,6 +78,9 @@ func (w *worker) leave(r *row) {
 	}
 	if w.byTarget[target(r)]--; w.byTarget[target(r)] == 0 {
 		delete(w.byTarget, target(r))
+	}
+	if w.byHost[r.endpoint]--; w.byHost[r.endpoint] == 0 {
+		delete(w.byHost, r.endpoint)
 	}
 	w.ended()
 	w.wake.Signal()
@@ -107,13 +116,13 @@ func (w *worker) signalIdle() {
 
 // start begins to renew what is due.
 func (s *Service) start(ctx context.Context) error {
-	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	inner, cancel := context.WithCancel(db.WithTurn(context.WithoutCancel(ctx), db.TurnJob))
 	s.worker.cancel = cancel
 	s.worker.looping.Go(func() { jobs.Loop(inner, s.cfg.Clock, s.worker.wake, s.work) })
 	return nil
 }
 
-// drain takes nothing new.
+// drain takes nothing new. Exchanges that requests wait for still begin.
 func (s *Service) drain(context.Context) error {
 	s.worker.mu.Lock()
 	s.worker.draining = true
@@ -125,12 +134,10 @@ func (s *Service) drain(context.Context) error {
 	return nil
 }
 
-// stop waits for the exchanges in progress until ctx ends. Those that are left then are cut off with the process, and
-// found as interrupted.
+// stop waits for the exchanges in progress, those of requests too, until ctx ends. Those that are left then are cut off
+// with the process, and found as interrupted. Every node does it: the tokens of a response that was not
+// stored are lost.
 func (s *Service) stop(ctx context.Context) error {
-	if err := s.drain(ctx); err != nil {
-		return err
-	}
 	s.worker.mu.Lock()
 	if s.worker.closing = true; s.worker.exchanges == 0 {
 		s.worker.signalIdle()
@@ -199,7 +206,7 @@ func (s *Service) claim(ctx context.Context) (int, error) {
 			defer s.worker.leave(place)
 			defer s.metrics.inFlight.Dec()
 			// Failures are stored and counted; what cannot be stored is logged.
-			_ = s.run(context.WithoutCancel(ctx), r)
+			_ = s.run(db.WithOwner(context.WithoutCancel(ctx), string(r.environment)), r)
 		}()
 	}
 	return len(taken), err
