@@ -2,6 +2,7 @@ package connections
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"sallyport/internal/platform/access"
@@ -43,4 +44,9 @@ type hookedProviders struct {
 func (p *hookedProviders) Get(slug string) (*registry.Provider, bool) {
 	p.once.Do(p.fn)
 	return p.Providers.Get(slug)
+}
+
+// RefreshCaches makes a Service see what others have changed, as its process does once a second.
+func RefreshCaches(ctx context.Context, s *Service) error {
+	return errors.Join(s.Refresh(ctx), s.auth.vault.Refresh(ctx))
 }
