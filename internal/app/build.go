@@ -131,8 +131,9 @@ func (p *parts) build() (*process, error) {
 		}})
 
 	var onChange []connections.ChangeHook // set below, before any request
-	configService := NewProviderConfigs(ProviderConfigs{DB: p.db, Clock: p.clock, Box: p.box, Providers: p.providers,
-		Environments: ids.Team, Client: p.client, OnConnectionChange: func() []connections.ChangeHook { return onChange }})
+	ofConfigs := ProviderConfigs{DB: p.db, Clock: p.clock, Box: p.box, Providers: p.providers, Environments: ids.Team,
+		Client: p.client, OnConnectionChange: func() []connections.ChangeHook { return onChange }}
+	configService := NewProviderConfigs(ofConfigs)
 
 	lifetimes := events.LifetimesFunc(ids.Team.Lifetimes)
 	eventStore := events.New(events.Config{DB: p.db, Deliveries: deliveries.Filter{}, Clock: p.clock,
@@ -233,7 +234,7 @@ func (p *parts) build() (*process, error) {
 		vault.Module(),
 		providerLimits.Module(),
 		configshttp.Module(configService, p.cfg.PublicURL),
-		checks.Extend(connectionshttp.Module(conns, links, p.cfg.PublicURL)),
+		ofConfigs.clientWatch().Extend(checks.Extend(connectionshttp.Module(conns, links, p.cfg.PublicURL)), conns),
 		connectinghttp.Module(links, p.cfg.PublicURL),
 		connections.TokensModule(conns),
 		subscriptionshttp.Module(subs),

@@ -2,7 +2,6 @@ package app
 
 import (
 	"net/url"
-	"slices"
 
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
@@ -10,7 +9,6 @@ import (
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/configs"
 	"sallyport/internal/providers/connections"
-	"sallyport/internal/providers/outbound"
 )
 
 // ProviderConfigs are what NewProviderConfigs needs of the process.
@@ -21,7 +19,8 @@ type ProviderConfigs struct {
 	Providers    configs.Providers
 	Environments configs.Environments
 	Client       *egress.Client
-	// OnConnectionChange returns the hooks of the connections that another OAuth client changes; nil for none.
+	// OnConnectionChange returns the hooks of the connections that another OAuth client changes. Without it a server
+	// changes them.
 	OnConnectionChange func() []connections.ChangeHook
 }
 
@@ -29,35 +28,35 @@ type ProviderConfigs struct {
 // the hooks are the same.
 func NewProviderConfigs(c ProviderConfigs) *configs.Service {
 	halves := outboundHalves{c.Providers}
-	watch := connections.ClientWatch{Clock: c.Clock, UsesClient: halves.usesClient, OnChange: c.OnConnectionChange}
-	if watch.OnChange == nil {
-		watch.OnChange = func() []connections.ChangeHook { return nil }
-	}
 	return configs.New(configs.Options{DB: c.DB, Clock: c.Clock, Box: c.Box, Providers: c.Providers,
 		Environments: c.Environments, Targets: c.Client, Hosts: halves,
-		Clients: halves, OnClientChange: []configs.ClientHook{watch.Changed},
+		Clients: halves, OnClientChange: []configs.ClientHook{c.clientWatch().Changed},
 		Connections: connections.CountOfConfig, RateLimits: true})
+}
+
+func (c *ProviderConfigs) clientWatch() connections.ClientWatch {
+	return connections.ClientWatch{Clock: c.Clock, ClientModes: outboundHalves{c.Providers}.clientModes,
+		OnChange: c.OnConnectionChange}
 }
 
 // outboundHalves knows how the APIs of providers are called.
 type outboundHalves struct{ providers configs.Providers }
 
 // UsesClient implements configs.Clients.
-func (h outboundHalves) UsesClient(slug string) bool {
-	p, ok := h.providers.Get(slug)
-	return ok && p.Outbound != nil && slices.ContainsFunc(p.Outbound.Modes(), func(m *outbound.Mode) bool {
-		return m.Client
-	})
-}
+func (h outboundHalves) UsesClient(slug string) bool { return len(h.clientModes(slug)) > 0 }
 
-// usesClient reports whether the tokens of a provider's mode belong to the OAuth client.
-func (h outboundHalves) usesClient(slug, mode string) bool {
+// clientModes returns the modes of a provider whose tokens belong to the OAuth client.
+func (h outboundHalves) clientModes(slug string) (names []string) {
 	p, ok := h.providers.Get(slug)
 	if !ok || p.Outbound == nil {
-		return false
+		return nil
 	}
-	m, ok := p.Outbound.Mode(mode)
-	return ok && m.Client
+	for _, m := range p.Outbound.Modes() {
+		if m.Client {
+			names = append(names, m.Name)
+		}
+	}
+	return names
 }
 
 // HostsOf implements configs.Hosts. The policy of outgoing requests decides about http://.

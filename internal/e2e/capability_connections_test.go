@@ -2,7 +2,10 @@ package e2e_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
+
+	"sallyport/internal/platform/testkit/await"
 )
 
 type connectionFixtures struct {
@@ -34,6 +37,14 @@ func (capabilities) Connections() capability {
 			// No probe of the provider http leaves the machine: it has none.
 			w.connect(c, object{"provider": "http", "connection_id": f.name + "-api", "credentials": object{"token": "secret"},
 				"connection_config": object{"base_url": "https://api.example.com"}})
+			issuer := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+				rw.Header().Set("Content-Type", "application/json")
+				_, _ = rw.Write([]byte(`{"access_token":"of a sample","token_type":"Bearer","expires_in":3600}`))
+			}))
+			await.Close(w.shared.t, issuer)
+			w.connect(c, object{"provider": "http", "connection_id": f.name + "-tokens",
+				"auth_mode": "oauth2_client_credentials", "credentials": object{"client_id": "me", "client_secret": "secret"},
+				"connection_config": object{"base_url": issuer.URL, "token_url": issuer.URL + "/token"}})
 			f.put(own)
 		},
 		samples: connectionSamples,
@@ -58,6 +69,7 @@ func connectionSamples(_ *world, f fixtures) []sample {
 	own := part[connectionFixtures](f)
 	path := map[string]string{"provider": "github", "connection_id": own.first.ConnectionID}
 	enrolling := map[string]string{"provider": "notion", "connection_id": own.enrolling.ConnectionID}
+	tokens := map[string]string{"provider": "http", "connection_id": f.name + "-tokens"}
 	return []sample{
 		{id: "create-connection", body: object{"provider": "github", "on_conflict": "update", "connection_id": "sample-" +
 			strings.ToLower(f.environment[4:])}, status: http.StatusCreated},
@@ -77,6 +89,9 @@ func connectionSamples(_ *world, f fixtures) []sample {
 		{id: "open-webhook-enrolment", path: enrolling, status: http.StatusCreated},
 		{id: "delete-webhook-enrolment", path: enrolling, status: http.StatusNoContent},
 		{id: "operate-connection", path: path, body: object{"tags": object{"sample": nil}}, status: http.StatusOK},
+		{id: "operate-connection", path: tokens, body: object{"operation": "refresh"}, status: http.StatusOK},
+		{id: "operate-connection", path: tokens, body: object{"operation": "revoke"}, status: http.StatusOK,
+			stage: removes},
 		{id: "operate-connection", path: path, body: object{"operation": "disable"}, status: http.StatusOK,
 			stage: removes},
 		{id: "delete-connection", path: path, status: http.StatusNoContent, stage: removes},

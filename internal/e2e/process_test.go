@@ -70,6 +70,17 @@ func (in *installation) command(stdin string, args ...string) string {
 // serve starts the server and returns what ends it, which must be in good order. It ends with the test at the latest.
 func (in *installation) serve() (stop func()) {
 	in.t.Helper()
+	process, end := in.run()
+	return func() {
+		in.t.Helper()
+		require.NoError(in.t, process.Signal(syscall.SIGTERM))
+		require.NoError(in.t, end())
+	}
+}
+
+// run starts the server and returns its process, and what waits for its end.
+func (in *installation) run() (process *os.Process, end func() error) {
+	in.t.Helper()
 	c := exec.CommandContext(in.t.Context(), in.binary, "serve")
 	c.Env, c.WaitDelay = in.environ, time.Second
 	reader, writer := io.Pipe()
@@ -100,7 +111,7 @@ func (in *installation) serve() (stop func()) {
 		reading.Wait()
 		exited <- err
 	}()
-	end := sync.OnceValue(func() error { return await.Value(in.t, "the end of the server", exited, log.tail) })
+	end = sync.OnceValue(func() error { return await.Value(in.t, "the end of the server", exited, log.tail) })
 	in.t.Cleanup(func() {
 		if in.t.Failed() {
 			in.t.Log("the server's log, without what is routine:\n" + log.tail())
@@ -116,11 +127,7 @@ func (in *installation) serve() (stop func()) {
 	case <-time.After(await.Limit):
 		require.Fail(in.t, "the server did not start", log.tail())
 	}
-	return func() {
-		in.t.Helper()
-		require.NoError(in.t, c.Process.Signal(syscall.SIGTERM))
-		require.NoError(in.t, end())
-	}
+	return c.Process, end
 }
 
 // ask makes a request to the server's API and returns status and body.

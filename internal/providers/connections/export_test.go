@@ -2,6 +2,7 @@ package connections
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -56,4 +57,9 @@ func Believes(window time.Duration) func(c *Connection, now time.Time) bool {
 		w.temper(c, &r, now)
 		return r.Code == probes.CodeCredentialsRefused
 	}
+}
+
+// RefreshCaches makes a Service see what others have changed, as its process does once a second.
+func RefreshCaches(ctx context.Context, s *Service) error {
+	return errors.Join(s.Refresh(ctx), s.auth.vault.Refresh(ctx))
 }

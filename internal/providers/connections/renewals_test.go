@@ -1,6 +1,8 @@
 package connections_test
 
 import (
+	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -54,7 +56,7 @@ type rotor struct {
 	refresh, access string
 	// n counts the exchanges.
 	n int
-	// down makes the token endpoint respond with 503.
+	// down makes the endpoints for tokens respond with 503.
 	down bool
 	// lose makes it serve the next exchange without a response.
 	lose    bool
@@ -90,6 +92,10 @@ func (p *rotor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		_, _ = w.Write([]byte(`{"id":"7","login":"seven"}`))
 	case "/revoke":
+		if p.down {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
 		_ = r.ParseForm()
 		p.revoked = append(p.revoked, r.Form.Get("token"))
 	case "/token":
@@ -139,13 +145,43 @@ func (p *rotor) exchanges() int {
 // newTokenWorld returns a world with the definition of the rotor, and a second node.
 func newTokenWorld(t *testing.T, s testkit.Store) (w *world, other *connections.Service) {
 	t.Helper()
-	w = newWorld(t, s)
+	return newWorld(t, s).withTokens(t)
+}
+
+// record adds a hook to the services that are made from now on. It returns what reports the connections that had a kind
+// of change, each once, in the order of their UUIDs.
+func (w *world) record() func(connections.ChangeKind) []string {
+	var mu sync.Mutex
+	all := map[connections.ChangeKind][]string{}
+	w.hooks = append(w.hooks, func(_ context.Context, _ *sql.Tx, c *connections.Connection,
+		kind connections.ChangeKind) error {
+		mu.Lock()
+		defer mu.Unlock()
+		all[kind] = append(all[kind], c.UUID)
+		return nil
+	})
+	return func(kind connections.ChangeKind) []string {
+		mu.Lock()
+		defer mu.Unlock()
+		list := slices.Sorted(slices.Values(all[kind]))
+		return slices.Compact(list)
+	}
+}
+
+func (w *world) withTokens(t *testing.T) (same *world, other *connections.Service) {
+	t.Helper()
 	f := w.newFolder(t, tokenAPI)
 	w.svc, other = f.svc, w.newFolder(t, tokenAPI).svc
-	_, err := configs.New(configs.Options{DB: s.DB, Clock: w.clock, Box: w.box, Providers: f.live,
-		Environments: environments{}, Clients: everyProvider{}, Connections: connections.CountOfConfig}).
-		Create(t.Context(), w.a, configs.NewConfig{Provider: "acme", Key: ptr("acme"),
-			Change: configs.Change{ClientID: patch.To("the-client")}})
+	w.watch = connections.ClientWatch{Clock: w.clock, ClientModes: func(string) []string { return []string{"oauth2"} },
+		OnChange: func() []connections.ChangeHook { return w.hooks }}
+	changed := func(ctx context.Context, tx *sql.Tx, change configs.ClientChange) error {
+		return w.watch.Changed(ctx, tx, change)
+	}
+	w.configs = configs.New(configs.Options{DB: w.store.DB, Clock: w.clock, Box: w.box, Providers: f.live,
+		Environments: environments{}, Clients: everyProvider{}, Connections: connections.CountOfConfig,
+		OnClientChange: []configs.ClientHook{changed}})
+	_, err := w.configs.Create(t.Context(), w.a, configs.NewConfig{Provider: "acme", Key: ptr("acme"),
+		Change: configs.Change{ClientID: patch.To("the-client")}})
 	require.NoError(t, err)
 	return w, other
 }
@@ -308,5 +344,51 @@ func TestRevocation(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, out.Upstream)
 		require.NotEmpty(t, out.Reason)
+	})
+}
+
+// A provider that does not revoke credentials keeps no one from removing them here, and the reason is returned.
+func TestRevocationThatFails(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w, _ := newTokenWorld(t, s)
+		p := newRotor(t)
+		w.rotating(t, p)
+		p.set(func() { p.down = true })
+		out, err := connections.NewRenewer(w.svc).Revoke(t.Context(), w.a, "acme", "oauth2")
+		require.NoError(t, err)
+		require.False(t, out.Upstream)
+		require.Contains(t, out.Reason, "503")
+		after := w.read(t, "oauth2")
+		require.Equal(t, connections.Revoked, after.Status)
+		require.Equal(t, connections.ReasonRevoked, after.StatusReason)
+		require.Nil(t, after.Credentials)
+		require.Zero(t, count(t, w, "SELECT count(*) FROM connection_credential_values"))
+	})
+}
+
+// A token that nothing renews makes its connection expire at its end, with an event. Other credentials end that.
+func TestExpiry(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w := newWorld(t, s)
+		seen := w.record()
+		w, _ = w.withTokens(t)
+		p := newRotor(t)
+		at := w.clock.Now().Add(time.Minute)
+		given := connections.Credentials{ExpiresAt: &at, Values: map[string]secretbox.Secret{"access_token": "access-0"}}
+		c := w.create(t, w.a, tokenConnection("oauth2", p, given))
+		w.clock.Advance(2 * time.Minute)
+		service := connections.TokensModule(w.svc).Services[0]
+		require.NoError(t, service.Start(t.Context()))
+		await.Condition(t, "the end of the token", func() bool { return w.read(t, "oauth2").Status == connections.Expired })
+		require.NoError(t, service.Stop(t.Context()))
+		require.Equal(t, tokens.ReasonTokenExpired, w.read(t, "oauth2").StatusReason)
+		require.Equal(t, []string{c.UUID}, seen(connections.HasExpired))
+		require.Zero(t, p.exchanges())
+		given.ExpiresAt = nil
+		_, err := w.svc.Update(t.Context(), w.a, "acme", "oauth2", connections.Change{Credentials: patch.To(given)})
+		require.NoError(t, err)
+		require.Equal(t, connections.Active, w.read(t, "oauth2").Status)
 	})
 }

@@ -48,6 +48,9 @@ type world struct {
 	limits []*limiter.Limiter
 	// hooks are those of services that are made from now on.
 	hooks []connections.ChangeHook
+	// configs and watch are those of a world with tokens.
+	configs *configs.Service
+	watch   connections.ClientWatch
 }
 
 func newWorld(t *testing.T, s testkit.Store) *world {

@@ -1,0 +1,81 @@
+package connections_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/module"
+	"sallyport/internal/platform/patch"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/platform/testkit"
+	"sallyport/internal/providers/configs"
+	"sallyport/internal/providers/connections"
+)
+
+// Another OAuth client makes all connections with tokens of the former one need their credentials again, each with an
+// event, however many there are: the first ones with the change, the others from a worker. It leaves credentials that
+// were given since, and those that do not belong to the client. A command line leaves all connections to the server,
+// so that no event is missing.
+func TestAnotherClient(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w := newWorld(t, s)
+		seen := w.record()
+		w, _ = w.withTokens(t)
+		p := newRotor(t)
+		given := patch.To(connections.Credentials{Values: map[string]secretbox.Secret{"access_token": "access-0",
+			"refresh_token": "refresh-0"}})
+		const many = 130
+		for i := range many {
+			in := tokenConnection("oauth2", p, given.Value)
+			in.ConnectionID, in.Untested = ptr(fmt.Sprintf("c-%d", i)), true
+			w.create(t, w.a, in)
+		}
+		own := tokenConnection("oauth2_client_credentials", p, connections.Credentials{
+			Values: map[string]secretbox.Secret{"client_id": "me", "client_secret": "good"}})
+		own.Untested = true
+		w.create(t, w.a, own)
+		change := func(clientID string) {
+			_, err := w.configs.Update(t.Context(), w.a, "acme", configs.Change{ClientID: patch.To(clientID)})
+			require.NoError(t, err)
+		}
+		work := func() {
+			job := w.watch.Extend(module.Module{}, w.svc).Jobs[0]
+			_, err := job.Run(t.Context())
+			require.NoError(t, err)
+			require.Zero(t, count(t, w, "SELECT count(*) FROM connection_client_changes"))
+		}
+		condemned := func() int {
+			return count(t, w, "SELECT count(*) FROM connections WHERE status = 'needs_reauth'")
+		}
+
+		change("another")
+		require.Equal(t, 100, condemned(), "the change takes no longer however many there are")
+		w.clock.Advance(time.Second)
+		var id string
+		require.NoError(t, s.DB.Read().QueryRowContext(t.Context(), `SELECT connection_id FROM connections
+			WHERE status = 'active' AND auth_mode = 'oauth2' ORDER BY uuid LIMIT 1`).Scan(&id))
+		_, err := w.svc.Update(t.Context(), w.a, "acme", id, connections.Change{Credentials: given})
+		require.NoError(t, err)
+		work()
+		require.Equal(t, many-1, condemned())
+		require.Len(t, seen(connections.LostCredentials), many-1)
+		require.Equal(t, connections.Active, w.read(t, id).Status)
+		require.Equal(t, connections.Active, w.read(t, "oauth2_client_credentials").Status)
+
+		hooks := w.watch.OnChange
+		w.watch.OnChange = nil // as on the command line
+		w.clock.Advance(time.Second)
+		change("a third")
+		require.Equal(t, connections.Active, w.read(t, id).Status)
+		w.watch.OnChange = hooks
+		work()
+		after := w.read(t, id)
+		require.Equal(t, connections.NeedsReauth, after.Status)
+		require.Equal(t, connections.ReasonClientChanged, after.StatusReason)
+		require.Len(t, seen(connections.LostCredentials), many)
+	})
+}
