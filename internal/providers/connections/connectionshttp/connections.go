@@ -82,7 +82,8 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 			"- `disable`: responds to webhooks with 503 until `enable`.\n" +
 			"- `enable`: accepts webhooks again.\n" +
 			"- `rotate_webhook_path`: replaces the path token. The old `webhook_url` stops working immediately.\n" +
-			"- `refresh`: gets another access token from the provider.\n" +
+			"- `refresh`: gets another access token from the provider, at the earliest 30 seconds after the last request for " +
+			"one.\n" +
 			"- `revoke`: asks the provider to revoke the credentials, and removes them. Webhooks are still accepted.\n" +
 			"- `delete`: asks the provider to revoke the credentials, and deletes the connection.",
 		Errors: conflicts, Messages: limited, IfMatch: true,
