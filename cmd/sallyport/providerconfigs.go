@@ -202,7 +202,8 @@ type providerConfigsUpdate struct {
 // Validate rejects a command that changes nothing, or sets and clears the same.
 func (c *providerConfigsUpdate) Validate() error {
 	set := map[string]bool{"display_name": c.DisplayName != nil, "oauth": c.ClientID != nil || c.ClientSecretFile != "" ||
-		c.PrivateKeyFile != "" || c.OAuthHosts != nil, "oauth_hosts": c.OAuthHosts != nil, "client_secret": c.ClientSecretFile != "", "private_key": c.PrivateKeyFile != "",
+		c.PrivateKeyFile != "" || c.OAuthHosts != nil, "oauth_hosts": c.OAuthHosts != nil,
+		"client_secret": c.ClientSecretFile != "", "private_key": c.PrivateKeyFile != "",
 		"scopes": c.Scopes != nil, "base_url": c.BaseURL != nil, "rate_limit": c.Requests != nil || c.PerSeconds != nil}
 	changes := len(c.Clear) > 0
 	for name, isSet := range set {

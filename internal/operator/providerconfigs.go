@@ -195,7 +195,8 @@ func (p *ProviderConfigs) view(c *configs.Config) ProviderConfig {
 		UpdatedAt: httpapi.Time(c.UpdatedAt)}
 	if c.ClientID != "" || p.svc.UsesClient(c.Provider) {
 		out.OAuth = &OAuthClient{ClientID: httpapi.NullIfEmpty(c.ClientID), SecretSet: c.HasSecret(),
-			SecretHint: httpapi.NullIfEmpty(c.SecretHint), KeySet: c.HasPrivateKey(), Hosts: append([]string{}, c.ClientHosts...),
+			SecretHint: httpapi.NullIfEmpty(c.SecretHint), KeySet: c.HasPrivateKey(),
+			Hosts:       append([]string{}, c.ClientHosts...),
 			RedirectURI: configs.RedirectURI(p.publicURL, c.Environment, c.Key)}
 	}
 	return out

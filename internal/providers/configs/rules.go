@@ -115,7 +115,9 @@ func (p *proposal) checkClient(v *apperr.Violations) {
 // checkMove checks that stored secrets get no further hosts unless they are given again: the right to change a
 // configuration is not the right to read its secrets.
 func (p *proposal) checkMove(v *apperr.Violations, before *Config) {
-	if !slices.ContainsFunc(p.next.ClientHosts, func(host string) bool { return !slices.Contains(before.ClientHosts, host) }) {
+	if !slices.ContainsFunc(p.next.ClientHosts, func(host string) bool {
+		return !slices.Contains(before.ClientHosts, host)
+	}) {
 		return
 	}
 	const message = "must be given again together with further hosts"

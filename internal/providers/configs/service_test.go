@@ -127,7 +127,7 @@ func TestConfigsChange(t *testing.T) {
 	})
 }
 
-// A stored secret gets no further host unless it is given again, and none at all without a client. Fewer hosts need none.
+// A stored secret gets no further host unless it is given again, and none without a client. Fewer hosts need no secret.
 func TestHostsOfTheClient(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {

@@ -172,7 +172,7 @@ func (a *authenticator) account(ctx context.Context, c *Connection) (*tokens.Acc
 		return nil, unfit
 	}
 	account := &tokens.Account{ConnectionUUID: c.UUID, Environment: c.Environment, Sealed: sealed,
-		Version: c.UpdatedAt, Idle: c.Status == Disabled,
+		Version: c.UpdatedAt, Idle: c.Status == Disabled, Dead: c.isDead(),
 		Source: tokens.Source{Engine: engine, Target: target, Hosts: sealed.Hosts,
 			OpenClient: func(hosts []string) (outbound.Client, error) {
 				client, err := a.openClient(ctx, c, hosts)
@@ -187,6 +187,16 @@ func (a *authenticator) account(ctx context.Context, c *Connection) (*tokens.Acc
 			"The credentials were given for other hosts; give them again", tokens.ErrHosts)
 	}
 	return account, nil
+}
+
+// isDead reports whether the connection waits for other credentials because these cannot be renewed.
+func (c *Connection) isDead() bool {
+	switch c.EnabledReason {
+	case tokens.ReasonGrantRefused, tokens.ReasonRefreshInterrupted, ReasonClientChanged:
+		return c.EnabledStatus == NeedsReauth
+	default:
+		return false
+	}
 }
 
 // unusable makes an OAuth client that is missing, or that may not be sent to the connection's hosts, an error of the

@@ -18,8 +18,9 @@ import (
 	"sallyport/internal/providers/outbound"
 )
 
-// run makes the exchange of a lease and stores its outcome. The error says why there are no new tokens.
-func (s *Service) run(ctx context.Context, held *row) error {
+// run makes the exchange of a lease and stores its outcome; asked says that a user wants it. The error says why there
+// are no new tokens.
+func (s *Service) run(ctx context.Context, held *row, asked bool) error {
 	s.cfg.Accounts.Forget(held.connectionUUID) // what another node has stored counts
 	a, err := s.cfg.Accounts.Account(ctx, held.environment, held.connectionUUID)
 	now := s.cfg.Clock.Now()
@@ -29,7 +30,7 @@ func (s *Service) run(ctx context.Context, held *row) error {
 	case errors.Is(err, ErrHosts):
 		return s.finish(ctx, held, postponed(now), &Outcome{State: Moved, Version: a.Version}, outcomeMoved, err)
 	case apperr.Is(err, apperr.CodeConnectionNotReady):
-		return s.finish(ctx, held, postponed(now), nil, outcomeMisconfigured, err)
+		return s.finish(ctx, held, postponed(now), s.unfit(ctx, held, now), outcomeMisconfigured, err)
 	case err != nil:
 		s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "cannot read a connection whose tokens are to be renewed",
 			slog.String("connection_uuid", held.connectionUUID), slog.String("error", err.Error()))
@@ -41,6 +42,8 @@ func (s *Service) run(ctx context.Context, held *row) error {
 		return s.finish(ctx, held, &at, nil, "", err)
 	case a.Idle:
 		return s.finish(ctx, held, postponed(now), nil, "", notReady("The connection is disabled", nil))
+	case a.Dead && !asked:
+		return s.finish(ctx, held, postponed(now), nil, "", errDead())
 	}
 	w := wayOf(a.mode(), &a.Sealed.Set)
 	if w == neither {
@@ -88,6 +91,15 @@ func firstHosts(a *Account, grant *Grant) ([]string, error) {
 		return nil, misconfigured("the token came without a host that requests may be sent to")
 	}
 	return hosts, nil
+}
+
+// unfit returns the outcome for a connection from whose settings no request can be made: nil while its token is valid.
+func (s *Service) unfit(ctx context.Context, held *row, now time.Time) *Outcome {
+	sets, err := s.cfg.Vault.Sets(ctx, s.cfg.DB.Read(), held.environment, []string{held.connectionUUID})
+	if set, found := sets[held.connectionUUID]; err != nil || !found || !isOver(&set, now) {
+		return nil
+	}
+	return &Outcome{State: Failing, Reason: ReasonMisconfigured}
 }
 
 func postponed(now time.Time) *time.Time {

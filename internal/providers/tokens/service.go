@@ -32,6 +32,9 @@ type Account struct {
 	Version time.Time
 	// Idle is true for a connection for which nothing is sent by itself: it is disabled.
 	Idle bool
+	// Dead is true if the provider has refused to renew the credentials, or if they belong to another OAuth client than
+	// the present one. Nothing is sent with them then unless a user wants it.
+	Dead bool
 }
 
 func (a *Account) mode() *outbound.Mode {
@@ -164,11 +167,15 @@ func (s *Service) Fresh(ctx context.Context, a *Account) (*Account, error) {
 }
 
 // Renew renews the access token of a connection whose credentials are those of the account, and returns the connection
-// with them. If they have been renewed since, it does nothing, and so does one within 30 seconds of another exchange,
-// unless asked says that a user wants it. The error is connection_not_ready if the credentials cannot be used now.
+// with them. If they have been renewed since, it does nothing, and so does one within 30 seconds of another exchange.
+// asked says that a user wants it, also with credentials that are dead. The error is connection_not_ready if the
+// credentials cannot be used now.
 func (s *Service) Renew(ctx context.Context, a *Account, asked bool) (*Account, error) {
 	if !a.IsRenewable() {
 		return nil, notReady("The provider does not renew these credentials", nil)
+	}
+	if a.Dead && !asked {
+		return nil, errDead()
 	}
 	seen := a.Sealed.Revision
 	for {
@@ -270,6 +277,8 @@ func notReady(message string, cause error) error {
 	return apperr.Wrap(apperr.CodeConnectionNotReady, message, cause)
 }
 
+func errDead() error { return notReady("The connection needs its credentials again", nil) }
+
 // busyInterval is how often a request looks whether the exchange of another node has ended.
 const busyInterval = 100 * time.Millisecond
 
@@ -279,7 +288,7 @@ func (s *Service) renew(ctx context.Context, env id.Environment, uuid string, se
 		held, busy, err := s.acquire(ctx, env, uuid, seen, asked)
 		if err != nil || held != nil {
 			if held != nil {
-				err = s.run(ctx, held)
+				err = s.run(ctx, held, asked)
 			}
 			return err
 		}
@@ -296,6 +305,13 @@ func (s *Service) renew(ctx context.Context, env id.Environment, uuid string, se
 // isRecent reports whether something of that age is within the cool-down. The database's clock may have been set back
 // since.
 func isRecent(age time.Duration) bool { return age >= 0 && age < coolDown }
+
+// later refuses a refresh that a user wants right after another exchange.
+func later(wait time.Duration) error {
+	e := &apperr.Error{Code: apperr.CodeConnectionNotReady, RetryAfter: wait,
+		Message: "Tokens of the connection were requested a moment ago; refresh them later"}
+	return e
+}
 
 // acquire takes the lease of a connection. Held is nil if another node has it, which busy says, or if there is nothing
 // to do: the credentials are others than those that were seen, or the last exchange has just ended.
@@ -315,6 +331,8 @@ func (s *Service) acquire(ctx context.Context, env id.Environment, uuid string, 
 			}
 		case r.revision > seen:
 			return nil
+		case asked && r.attempted != nil && isRecent(now.Sub(*r.attempted)):
+			return later(coolDown - now.Sub(*r.attempted))
 		case !asked && r.attempted != nil && isRecent(now.Sub(*r.attempted)):
 			return notReady("The access token could not be renewed a moment ago", nil)
 		case r.leaseUntil.After(now):

@@ -206,7 +206,7 @@ func (s *Service) claim(ctx context.Context) (int, error) {
 			defer s.worker.leave(place)
 			defer s.metrics.inFlight.Dec()
 			// Failures are stored and counted; what cannot be stored is logged.
-			_ = s.run(db.WithOwner(context.WithoutCancel(ctx), string(r.environment)), r)
+			_ = s.run(db.WithOwner(context.WithoutCancel(ctx), string(r.environment)), r, false)
 		}()
 	}
 	return len(taken), err

@@ -125,7 +125,8 @@ func (b *creation) domain() configs.NewConfig {
 func (b *Change) domain() configs.Change {
 	out := configs.Change{DisplayName: b.DisplayName, ClientID: b.OAuth.Value.ClientID,
 		ClientSecret: b.OAuth.Value.ClientSecret, PrivateKey: b.OAuth.Value.PrivateKey, ClientHosts: b.OAuth.Value.Hosts,
-		Scopes: b.Scopes, BaseURL: b.BaseURL, RateLimit: patch.Field[configs.RateLimitChange]{Set: b.RateLimit.Set, Null: b.RateLimit.Null,
+		Scopes: b.Scopes, BaseURL: b.BaseURL, RateLimit: patch.Field[configs.RateLimitChange]{
+			Set: b.RateLimit.Set, Null: b.RateLimit.Null,
 			Value: configs.RateLimitChange(b.RateLimit.Value)}}
 	if b.OAuth.Set && b.OAuth.Null {
 		out.ClientID = patch.Clear[string]()

@@ -86,7 +86,8 @@ func Mount(api *httpapi.API, svc *connections.Service, links *connecting.Service
 			"- `rotate_webhook_path`: replaces the path token. The old `webhook_url` stops working immediately.\n" +
 			"- `reconnect`: makes a link under which a person connects the same account again. The present credentials are " +
 			"kept until others are proven. A link that the connection has stops working.\n" +
-			"- `refresh`: gets another access token from the provider.\n" +
+			"- `refresh`: gets another access token from the provider, at the earliest 30 seconds after the last request for " +
+			"one.\n" +
 			"- `revoke`: asks the provider to revoke the credentials, and removes them. Webhooks are still accepted.\n" +
 			"- `delete`: asks the provider to revoke the credentials, and deletes the connection.",
 		Errors: append([]apperr.Code{apperr.CodeProviderNotConfigured}, conflicts...), Messages: limited,
