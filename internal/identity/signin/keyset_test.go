@@ -24,10 +24,10 @@ func TestKeysetRotation(t *testing.T) {
 		require.NoError(t, err)
 		box, err := secretbox.Open(secretbox.Source{Path: f.Keyset})
 		require.NoError(t, err)
-		n, err := secretbox.Reseal(t.Context(), f.Store.DB.Write(), box, slices.Concat(f.Setup.Module().Sealed,
-			f.AccessTokens.Module().Sealed, f.SignIn.Module().Sealed))
+		n, err := secretbox.Reseal(t.Context(), f.Store.DB, box, slices.Concat(f.Setup.Module().Sealed,
+			f.AccessTokens.Module().Sealed, f.SignIn.Module().Sealed), nil)
 		require.NoError(t, err)
-		require.Equal(t, 3, n)
+		require.Equal(t, 3, n.Changed)
 		after := f.Another(t)
 		_, err = after.Principals.APIKey(t.Context(), key, "192.0.2.17")
 		require.NoError(t, err)

@@ -25,7 +25,7 @@ func TestDeadCredentialsAreNotSentAgain(t *testing.T) {
 		w := newWorld(t, s)
 		f := w.newFolder(t, tokenAPI)
 		w.svc = f.svc
-		watch := connections.ClientWatch{Clock: w.clock, UsesClient: func(string, string) bool { return true },
+		watch := connections.ClientWatch{Clock: w.clock, ClientModes: func(string) []string { return []string{"oauth2"} },
 			OnChange: func() []connections.ChangeHook { return nil }}
 		own := configs.New(configs.Options{DB: s.DB, Clock: w.clock, Box: w.box, Providers: f.live,
 			Environments: environments{}, Clients: everyProvider{}, Connections: connections.CountOfConfig,

@@ -335,9 +335,9 @@ func TestRotation(t *testing.T) {
 		require.NoError(t, err)
 		box, err := secretbox.Open(secretbox.Source{Path: w.keyset})
 		require.NoError(t, err)
-		n, err := secretbox.Reseal(t.Context(), w.db.Write(), box, credentials.SealedColumns())
+		n, err := secretbox.Reseal(t.Context(), w.db, box, credentials.SealedColumns(), nil)
 		require.NoError(t, err)
-		require.Equal(t, 1, n)
+		require.Equal(t, 1, n.Changed)
 		var value []byte
 		require.NoError(t, w.db.Read().QueryRowContext(t.Context(),
 			"SELECT value FROM connection_credential_values").Scan(&value))
