@@ -192,7 +192,7 @@ func (x *direct) release(conn *directConn, again bool) {
 	_ = conn.Close() // its error changes nothing
 }
 
-// wake ends whatever the exchange waits for.
+// wake ends all that the exchange waits for.
 func (x *direct) wake() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -89,7 +89,7 @@ func (m *tokenModel) check(rt *rapid.T) {
 	}
 }
 
-// Whatever happens to a connection and its provider, in any order and on two nodes: no dead token is returned while a
+// Events of a connection and its provider may come in any order and on two nodes. No dead token is returned while a
 // good one is stored, status and reason agree, no grant that lives is condemned, and none is lost: when the
 // provider is back, the connection works.
 func TestStatesOfCredentials(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,6 +13,7 @@ import (
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/await"
 	"sallyport/internal/providers/configs"
 	"sallyport/internal/providers/connecting"
 	"sallyport/internal/providers/connections"
@@ -27,12 +29,12 @@ func TestMixUpOfEnvironments(t *testing.T) {
 		_, err := w.configs.Create(t.Context(), w.actor, configs.NewConfig{Provider: "acme", Key: &key,
 			Change: configs.Change{ClientID: patch.To("client"), ClientSecret: patch.To(secretbox.Secret("client-secret"))}})
 		require.NoError(t, err)
-		stolen := make(chan string, 1)
-		evil := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			stolen <- r.PostFormValue("code")
+		var asked atomic.Bool
+		evil := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+			asked.Store(true)
 			rw.WriteHeader(http.StatusBadRequest)
 		}))
-		t.Cleanup(evil.Close)
+		await.Close(t, evil)
 		attacker := w.actor
 		attacker.Team, attacker.Environment, attacker.ID = "team_y", id.Environment(id.New(id.PrefixEnvironment)), "key_b"
 		_, err = s.DB.Write().ExecContext(t.Context(), `INSERT INTO teams (id, name, created_ms) VALUES ('team_y', 'y', 0)`)
@@ -40,11 +42,9 @@ func TestMixUpOfEnvironments(t *testing.T) {
 		_, err = s.DB.Write().ExecContext(t.Context(), `INSERT INTO environments (id, team_id, name, created_ms)
 			VALUES ($1, 'team_y', 'a', 0)`, string(attacker.Environment))
 		require.NoError(t, err)
-		host, err := url.Parse(evil.URL)
-		require.NoError(t, err)
 		_, err = w.configs.Create(t.Context(), attacker, configs.NewConfig{Provider: "http", Key: &key,
 			Change: configs.Change{ClientID: patch.To("evil"), ClientSecret: patch.To(secretbox.Secret("evil-secret")),
-				ClientHosts: patch.To([]string{host.Host})}})
+				ClientHosts: patch.To([]string{evil.URL})}})
 		require.NoError(t, err)
 
 		authorize, token := evil.URL+"/authorize", evil.URL+"/token"
@@ -60,6 +60,6 @@ func TestMixUpOfEnvironments(t *testing.T) {
 		// The attacker's server sends the victim on to the honest provider, which returns to the URI of the honest client.
 		page := victim.comeBack(key, granted(to.Query().Get("state")))
 		require.Equal(t, http.StatusBadRequest, page.status, page.text)
-		require.Empty(t, stolen)
+		require.False(t, asked.Load(), "the code was sent to the server of the other environment")
 	})
 }

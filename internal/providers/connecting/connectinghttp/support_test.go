@@ -189,7 +189,7 @@ func newWorld(t *testing.T, s testkit.Store) *world {
 		Environment: id.Environment(env), Connections: access.All()}
 	client := egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{})
 	w.configs = configs.New(configs.Options{DB: s.DB, Clock: w.clock, Box: box, Providers: reg, Environments: live{},
-		Clients: everyClient{}, Connections: connections.CountOfConfig})
+		Clients: everyClient{}, Targets: client, Connections: connections.CountOfConfig})
 	w.vault = credentials.NewVault(credentials.Config{DB: s.DB, Clock: w.clock, Box: box,
 		Pepper: installation.Pepper("a pepper of the tests")})
 	w.conns, err = connections.New(connections.Config{DB: s.DB, Clock: w.clock, Box: box, Providers: reg,
@@ -219,7 +219,8 @@ func (w *world) client(id string) {
 	w.t.Helper()
 	key := "acme"
 	_, err := w.configs.Create(w.t.Context(), w.actor, configs.NewConfig{Provider: "acme", Key: &key,
-		Change: configs.Change{ClientID: patch.To(id), ClientSecret: patch.To(secretbox.Secret("client-secret"))}})
+		Change: configs.Change{ClientID: patch.To(id), ClientSecret: patch.To(secretbox.Secret("client-secret")),
+			ClientHosts: patch.To([]string{w.provider.URL})}})
 	require.NoError(w.t, err)
 }
 
