@@ -103,6 +103,8 @@ func TestKilledDuringRefresh(t *testing.T) {
 	}
 	await.Condition(t, "the connection works again", func() bool { return read("kept").Credentials.Refreshed != nil })
 	require.Equal(t, "active", read("kept").Status)
-	await.Condition(t, "the connection needs its credentials", func() bool { return read("lost").Status == "needs_reauth" })
+	await.Condition(t, "the connection needs its credentials", func() bool {
+		return read("lost").Status == "needs_reauth"
+	})
 	require.Equal(t, "refresh_interrupted", read("lost").Reason)
 }

@@ -59,7 +59,7 @@ func (c *Client) doDirect(ctx context.Context, r *Request) (out Response, failed
 	if ctx.Done() != nil {
 		defer context.AfterFunc(ctx, x.wake)()
 	}
-	conn, failed := x.send(r, *b)
+	conn, failed := x.send(r, *b) //nolint:contextcheck // x has it
 	c.buffers.put(b)
 	if failed != nil {
 		return Response{}, failed, true
@@ -207,7 +207,7 @@ func (x *direct) wake() {
 
 // receive reads the response and ends the use of the connection.
 func (x *direct) receive(conn *directConn, r *Request) (Response, *Error) {
-	resp, err := x.readHeaders(conn)
+	resp, err := x.readHeaders(conn) //nolint:bodyclose // the connection is kept or closed as a whole
 	if err != nil {
 		x.release(conn, false)
 		at, _, _ := x.trace.failure()

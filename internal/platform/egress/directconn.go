@@ -71,7 +71,7 @@ func (r limitedReader) Read(p []byte) (int, error) {
 	if int64(len(p)) > r.c.left {
 		p = p[:r.c.left]
 	}
-	n, err := r.c.Conn.Read(p)
+	n, err := r.c.Read(p)
 	r.c.left -= int64(n)
 	return n, err
 }

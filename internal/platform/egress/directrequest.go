@@ -34,7 +34,8 @@ func (p *buffers) put(b *[]byte) {
 // a name or value that is not plain.
 func appendRequest(b []byte, r *Request) (_ []byte, ok bool) {
 	uri := r.URL.RequestURI()
-	if r.Method == http.MethodConnect || !isToken(r.Method) || !isVisible(uri) || r.URL.Host == "" || !isVisible(r.URL.Host) {
+	if r.Method == http.MethodConnect || !isToken(r.Method) || !isVisible(uri) || r.URL.Host == "" ||
+		!isVisible(r.URL.Host) {
 		return b, false
 	}
 	b = append(append(append(append(b, r.Method...), ' '), uri...), " HTTP/1.1\r\nHost: "...)

@@ -231,6 +231,7 @@ func (r *resealer) write(ctx context.Context, rows []resealRow) (done int, err e
 	c := r.column
 	err = r.db.Tx(ctx, func(tx *sql.Tx) (err error) {
 		done = 0
+		//nolint:gosec // the identifiers come from code, the values are bound
 		stmt, err := tx.PrepareContext(ctx, "UPDATE "+c.Table+" SET "+c.Column+" = $1 WHERE "+c.IDColumn+" = $2 AND "+
 			c.Column+" = $3")
 		if err != nil {

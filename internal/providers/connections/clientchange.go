@@ -104,6 +104,7 @@ func (w ClientWatch) part(ctx context.Context, tx *sql.Tx, r *clientChange,
 	}
 	if len(list) < clientBatch {
 		own := r.owned()
+		//nolint:gosec // the text comes from code, the values are bound
 		if _, err := tx.ExecContext(ctx, "DELETE FROM connection_client_changes"+own.Text(), own.Args()...); err != nil {
 			return fmt.Errorf("end a change of a client: %w", err)
 		}
@@ -152,7 +153,7 @@ func (w ClientWatch) follow(ctx context.Context, s *Service) error {
 			return fmt.Errorf("look for changes of clients: %w", err)
 		}
 		if len(left) == 0 || ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the next run goes on where a stop ended this one
 		}
 		if err := w.next(ctx, s, &left[0]); err != nil {
 			return err

@@ -106,7 +106,8 @@ const aloneTimeout = tokens.ExchangeTimeout + 5*time.Second
 const noRequest = "No request to the provider could be made with the credentials"
 
 // revoking asks the provider to revoke the credentials of a connection, and removes them then. No refresh is in
-// progress meanwhile: it would get new ones, which no one would know. That the provider does not revoke them is no error.
+// progress meanwhile: it would get new ones, which no one would know. That the provider does not revoke them is no
+// error.
 func (r Renewer) revoking(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string,
 	remove func() error) (Revocation, error) {
 	s := r.svc

@@ -23,6 +23,7 @@ import (
 // with the state of a link of the other is sent to neither: a team could otherwise lead a victim to the provider of
 // another team, and take the victim's account into a connection of its own.
 func TestMixUpOfEnvironments(t *testing.T) {
+	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		w := newWorld(t, s)
 		key, mode := "acme-work", "oauth2"

@@ -28,7 +28,7 @@ func TestOAuth(t *testing.T) {
 		require.Contains(t, page.text, w.provider.URL, "settings that are fixed are shown")
 		require.NotContains(t, page.text, `name="config.base_url"`)
 		q := b.authorize(link, "oauth2")
-		require.Equal(t, []string{"client", "read write", "S256", w.url + "/oauth/callback/" + string(w.actor.Environment) + "/acme"},
+		require.Equal(t, []string{"client", "read write", "S256", configs.RedirectURI(w.url, w.actor.Environment, "acme")},
 			[]string{q.Get("client_id"), q.Get("scope"), q.Get("code_challenge_method"), q.Get("redirect_uri")})
 		require.Len(t, q.Get("state"), 43)
 		done := b.comeBack("acme", granted(q.Get("state")))
@@ -88,8 +88,8 @@ func TestCallbackIsBound(t *testing.T) {
 			require.Contains(t, page.text, "status=failed")
 		}
 		head := begin()
-		require.Equal(t, http.StatusBadRequest, b.do(http.MethodHead, w.url+"/oauth/callback/"+string(w.actor.Environment)+"/acme?"+
-			granted(head).Encode(), "").status)
+		require.Equal(t, http.StatusBadRequest, b.do(http.MethodHead, configs.RedirectURI(w.url, w.actor.Environment,
+			"acme")+"?"+granted(head).Encode(), "").status)
 		require.Equal(t, connections.Pending, w.get("c").Status)
 		require.Nil(t, w.get("c").Credentials)
 		require.Equal(t, http.StatusOK, b.comeBack("acme", granted(head)).status, "a prefetch uses no state")
