@@ -231,7 +231,7 @@ func (s *Service) Alone(ctx context.Context, env id.Environment, uuid string, fn
 		if !a.IsRenewable() {
 			return fn(a)
 		}
-		held, busy, err := s.acquire(ctx, env, uuid, a.Sealed.Revision, true)
+		held, busy, err := s.acquire(ctx, env, uuid, a.Sealed.Revision, exclusion)
 		switch {
 		case err != nil:
 			return err
@@ -284,8 +284,12 @@ const busyInterval = 100 * time.Millisecond
 
 // renew makes an exchange, or waits for that of another node.
 func (s *Service) renew(ctx context.Context, env id.Environment, uuid string, seen int64, asked bool) error {
+	why := need
+	if asked {
+		why = wish
+	}
 	for {
-		held, busy, err := s.acquire(ctx, env, uuid, seen, asked)
+		held, busy, err := s.acquire(ctx, env, uuid, seen, why)
 		if err != nil || held != nil {
 			if held != nil {
 				err = s.run(ctx, held, asked)
@@ -306,6 +310,16 @@ func (s *Service) renew(ctx context.Context, env id.Environment, uuid string, se
 // since.
 func isRecent(age time.Duration) bool { return age >= 0 && age < coolDown }
 
+// purpose is what a lease is taken for.
+type purpose int
+
+// The purposes: an access token is needed, a user wishes for another, or no exchange is to be in progress.
+const (
+	need purpose = iota
+	wish
+	exclusion
+)
+
 // later refuses a refresh that a user wants right after another exchange.
 func later(wait time.Duration) error {
 	e := &apperr.Error{Code: apperr.CodeConnectionNotReady, RetryAfter: wait,
@@ -315,7 +329,7 @@ func later(wait time.Duration) error {
 
 // acquire takes the lease of a connection. Held is nil if another node has it, which busy says, or if there is nothing
 // to do: the credentials are others than those that were seen, or the last exchange has just ended.
-func (s *Service) acquire(ctx context.Context, env id.Environment, uuid string, seen int64, asked bool) (held *row,
+func (s *Service) acquire(ctx context.Context, env id.Environment, uuid string, seen int64, why purpose) (held *row,
 	busy bool, err error) {
 	now := s.cfg.Clock.Now()
 	err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
@@ -331,9 +345,9 @@ func (s *Service) acquire(ctx context.Context, env id.Environment, uuid string, 
 			}
 		case r.revision > seen:
 			return nil
-		case asked && r.attempted != nil && isRecent(now.Sub(*r.attempted)):
+		case why == wish && r.attempted != nil && isRecent(now.Sub(*r.attempted)):
 			return later(coolDown - now.Sub(*r.attempted))
-		case !asked && r.attempted != nil && isRecent(now.Sub(*r.attempted)):
+		case why == need && r.attempted != nil && isRecent(now.Sub(*r.attempted)):
 			return notReady("The access token could not be renewed a moment ago", nil)
 		case r.leaseUntil.After(now):
 			busy = true
