@@ -31,11 +31,12 @@ func linkProblem(words string) *Problem { return &Problem{Code: codeLink, Words:
 const (
 	wordsUnknown = "This link is not valid. It may be incomplete, or a newer link has replaced it. Ask for another link " +
 		"where you got this one."
-	wordsUsed    = "This link has been used, and works once. Ask for another link if you need to connect again."
-	wordsExpired = "This link has expired. Ask for another link where you got this one."
-	wordsBrowser = "This link was opened in another browser, and belongs to it. Continue there, or ask for another link."
-	wordsMany    = "This link has had too many attempts. Ask for another link where you got this one."
-	wordsChanged = "The settings for this provider have changed since the link was made. Ask for another link where " +
+	wordsUsed     = "This link has been used, and works once. Ask for another link if you need to connect again."
+	wordsExpired  = "This link has expired. Ask for another link where you got this one."
+	wordsBrowser  = "This link was opened in another browser, and belongs to it. Continue there, or ask for another link."
+	wordsMany     = "This link has had too many attempts. Ask for another link where you got this one."
+	wordsDisabled = "This connection has been disabled. Ask about it where you got this link."
+	wordsChanged  = "The settings for this provider have changed since the link was made. Ask for another link where " +
 		"you got this one."
 	wordsState = "This page is out of date: the sign-in took longer than ten minutes, was finished before, or was " +
 		"begun in another browser. Open the link again."
@@ -70,6 +71,18 @@ func (s *Service) lead(ctx context.Context, l link) (*opened, error) {
 	c, err := s.cfg.Connections.Get(ctx, access.Whole(l.environment), l.providerConfigKey, l.connectionID)
 	if err != nil {
 		return nil, err // the link's row goes with its connection
+	}
+	if c.Status == connections.Disabled {
+		return nil, linkProblem(wordsDisabled)
+	}
+	if l.redirectURL != "" {
+		allowed, err := s.cfg.Teams.RedirectURLs(ctx, l.environment)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(allowed, l.redirectURL) { // it was removed since the link was made
+			l.redirectURL = ""
+		}
 	}
 	config, ok, err := s.cfg.Configs.Resolve(ctx, l.environment, l.providerConfigKey)
 	if err != nil {

@@ -143,6 +143,18 @@ func TestLinksEnd(t *testing.T) {
 		for _, text := range []string{"x", strings.Repeat("A", 43), "..%2f"} {
 			require.Contains(t, b.open(w.url+"/connect/"+text).text, "This link is not valid")
 		}
+		// Someone who took over a page that was removed from the environment gets no one sent there.
+		removed := w.link("r", "api_key")
+		require.Contains(t, w.browser().open(removed).text, "app.example.com")
+		urls := w.teams.urls
+		w.teams.urls = nil
+		require.NotContains(t, w.browser().open(removed).text, "app.example.com")
+		w.teams.urls = urls
+		disabled := w.link("x", "api_key")
+		_, err = w.conns.SetStatus(t.Context(), w.actor, "acme", "x", connections.Disabled)
+		require.NoError(t, err)
+		require.Contains(t, b.open(disabled).text, "has been disabled")
+		require.Contains(t, b.submit(disabled, "mode", "api_key", "credential.api_key", "good-key").text, "has been disabled")
 		gone := w.link("e", "api_key")
 		require.NoError(t, w.conns.Delete(t.Context(), w.actor, "acme", "e"))
 		require.Contains(t, b.open(gone).text, "This link is not valid")
