@@ -379,7 +379,7 @@ func TestExpiry(t *testing.T) {
 		given := connections.Credentials{ExpiresAt: &at, Values: map[string]secretbox.Secret{"access_token": "access-0"}}
 		c := w.create(t, w.a, tokenConnection("oauth2", p, given))
 		w.clock.Advance(2 * time.Minute)
-		service := connections.TokensModule(w.svc).Services[0]
+		service := connections.TokensModule(w.svc).Services[1]
 		require.NoError(t, service.Start(t.Context()))
 		await.Condition(t, "the end of the token", func() bool { return w.read(t, "oauth2").Status == connections.Expired })
 		require.NoError(t, service.Stop(t.Context()))
