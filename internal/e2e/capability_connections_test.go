@@ -89,7 +89,6 @@ func connectionSamples(_ *world, f fixtures) []sample {
 		{id: "open-webhook-enrolment", path: enrolling, status: http.StatusCreated},
 		{id: "delete-webhook-enrolment", path: enrolling, status: http.StatusNoContent},
 		{id: "operate-connection", path: path, body: object{"tags": object{"sample": nil}}, status: http.StatusOK},
-		{id: "operate-connection", path: tokens, body: object{"operation": "refresh"}, status: http.StatusOK},
 		{id: "operate-connection", path: tokens, body: object{"operation": "revoke"}, status: http.StatusOK,
 			stage: removes},
 		{id: "operate-connection", path: path, body: object{"operation": "disable"}, status: http.StatusOK,

@@ -31,7 +31,8 @@ func (w *world) neighbours() (event string, sub subscription, keys map[string]ap
 	event = w.fresh(globex.pathToken(), github(issueOpened))
 	return event, sub, map[string]apiKey{
 		"a key for globex alone": w.bounded(false, "globex"),
-		"a key for all but acme": w.bounded(true, "acme", "acme-second", "acme-enrolling", "acme-api"),
+		"a key for all but acme": w.bounded(true, "acme", "acme-second", "acme-enrolling", "acme-api",
+			"acme-tokens"),
 	}
 }
 

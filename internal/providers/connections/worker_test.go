@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/platform/testkit/await"
+	"sallyport/internal/providers/configs"
 	"sallyport/internal/providers/connections"
 )
 
@@ -23,6 +25,9 @@ func TestWorkerIsFair(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		w, _ := newTokenWorld(t, s)
+		_, err := w.configs.Create(t.Context(), w.b, configs.NewConfig{Provider: "acme", Key: ptr("acme"),
+			Change: configs.Change{ClientID: patch.To("another-client")}})
+		require.NoError(t, err)
 		p := newRotor(t)
 		release := make(chan struct{})
 		reached := make(chan struct{}, 200)
@@ -31,6 +36,8 @@ func TestWorkerIsFair(t *testing.T) {
 			<-release
 		}))
 		await.Close(t, hanging)
+		end := sync.OnceFunc(func() { close(release) })
+		t.Cleanup(end) // a failed test ends, too
 		at := w.clock.Now().Add(time.Hour)
 		mode := "oauth2"
 		store := func(who access.Principal, name, url string) {
@@ -49,15 +56,18 @@ func TestWorkerIsFair(t *testing.T) {
 		exchanges, service := connections.TokensModule(w.svc).Services[0], connections.TokensModule(w.svc).Services[1]
 		w.clock.Advance(59 * time.Minute)
 		require.NoError(t, service.Start(t.Context()))
+		looks := 10 // leases of a minute must not end
 		await.Condition(t, "the renewal at the other endpoint", func() bool {
-			if w.clock.Timers() > 0 && p.exchanges() == 0 {
+			if looks > 0 && w.clock.Timers() > 0 && p.exchanges() == 0 {
 				w.clock.Advance(time.Second)
+				looks--
 			}
 			return w.read(t, "works").Credentials.RefreshedAt != nil
 		})
-		await.Condition(t, "the places of the endpoint that hangs", func() bool { return len(reached) == 65 })
+		await.Condition(t, "the places of the endpoint that hangs", func() bool { return len(reached) == 65 },
+			func() string { return fmt.Sprint(len(reached), " exchanges hang") })
 		require.NoError(t, service.Drain(t.Context()))
-		close(release)
+		end()
 		require.NoError(t, service.Stop(t.Context()))
 		require.NoError(t, exchanges.Stop(t.Context()))
 		require.Equal(t, connections.Active, w.read(t, "hangs-00").Status, "an outage condemns no one")

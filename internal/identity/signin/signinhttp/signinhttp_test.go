@@ -31,9 +31,9 @@ func TestLogin(t *testing.T) {
 		require.Equal(t, map[string]any{"id": s.Profile.User.ID, "email": email}, b["user"])
 		require.Equal(t, []any{
 			map[string]any{"id": s.Development(), "name": "development", "type": "test", "payload_retention_days": nil,
-				"event_retention_days": nil, "created_at": "2026-11-02T09:30:00.250Z"},
+				"event_retention_days": nil, "connect_redirect_urls": []any{}, "created_at": "2026-11-02T09:30:00.250Z"},
 			map[string]any{"id": s.Production(), "name": "production", "type": "live", "payload_retention_days": nil,
-				"event_retention_days": nil, "created_at": "2026-11-02T09:30:00.250Z"},
+				"event_retention_days": nil, "connect_redirect_urls": []any{}, "created_at": "2026-11-02T09:30:00.250Z"},
 		}, b["environments"])
 
 		token, _ := b["access_token"].(string)
