@@ -93,8 +93,8 @@ func (s *Service) checkProvider(ctx context.Context, v *apperr.Violations, locat
 	return nil, nil //nolint:nilnil // the violation says what is wrong
 }
 
-// Explain returns the error of a connection that does not exist, with a detail where its provider configuration does
-// not exist either and the name is near that of another. Other errors stay what they are.
+// Explain returns the error of a connection that does not exist, with a suggestion where its provider configuration
+// does not exist either and the name is near that of another. Other errors stay what they are.
 func Explain(ctx context.Context, s *Service, env id.Environment, key string, err error) error {
 	if !apperr.Is(err, apperr.CodeNotFound) || !configs.ValidKey(key) {
 		return err
@@ -107,7 +107,7 @@ func Explain(ctx context.Context, s *Service, env id.Environment, key string, er
 		return err
 	}
 	missing := apperr.NotFound("connection")
-	missing.Details = []apperr.Detail{{Location: "path.provider", Rule: "exists", Message: noSuchConfig + question}}
+	missing.Message += ": " + noSuchConfig + question
 	return missing
 }
 
