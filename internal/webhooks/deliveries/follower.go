@@ -42,6 +42,13 @@ type follower struct {
 // have open deliveries, and however often it is woken: at all subscriptions, and at those that have changed.
 const lookShare = 10
 
+// longestLookPause and longestTurnPause are the longest pauses after a look and between two turns. The time that a look
+// or a turn took says nothing about its work if the process stood still meanwhile.
+const (
+	longestLookPause = time.Minute
+	longestTurnPause = 5 * time.Second
+)
+
 // followRows is how many rows a round changes at most, of all environments; a transaction counts as leastFollowed at
 // least. Then it looks again what there is, so that many changes keep no one's probes and holds waiting.
 const followRows, leastFollowed = 10 * chunk, 20
@@ -70,7 +77,7 @@ func (f *follower) run(ctx context.Context) time.Duration {
 	if f.changes.left(now) == 0 {
 		f.change(ctx)
 		end := clock.MomentOf(f.clock)
-		f.changes = pause{end, now.Elapsed(end)} // half of the time is left to others
+		f.changes = pause{end, min(now.Elapsed(end), longestTurnPause)} // half of the time is left to others
 	}
 	f.holdSlowly(ctx)
 	now = clock.MomentOf(f.clock)
@@ -98,7 +105,7 @@ func (f *follower) look(ctx context.Context, began clock.Moment, fn func(context
 			slog.String("error", err.Error()), obs.Outage("follower"))
 	}
 	end := clock.MomentOf(f.clock) // also if the clock was set meanwhile
-	return pause{end, (lookShare - 1) * began.Elapsed(end)}, err
+	return pause{end, min((lookShare-1)*began.Elapsed(end), longestLookPause)}, err
 }
 
 // lookAtAll looks at every subscription with open deliveries.

@@ -18,8 +18,6 @@ const (
 	slowRows  = 32
 	slowFor   = time.Minute
 	slowShare = 100
-	// slowest is the longest pause between two turns, also after one in which the process stood still.
-	slowest = 5 * time.Second
 )
 
 // holdSlowly holds some deliveries of the next subscription in turn whose receiver fails, unless it is too early.
@@ -38,7 +36,7 @@ func (f *follower) holdSlowly(ctx context.Context) {
 			slog.String("subscription_id", t.ID), slog.String("error", err.Error()), obs.Outage("follower"))
 	}
 	end := clock.MomentOf(f.clock)
-	f.slowTurns = pause{end, min(began.Elapsed(end)*time.Duration(share-1), slowest)}
+	f.slowTurns = pause{end, min(began.Elapsed(end)*time.Duration(share-1), longestTurnPause)}
 	if err != nil {
 		f.slowTurns.length = max(f.slowTurns.length, pollInterval)
 	}

@@ -74,14 +74,14 @@ func TestPendingDeliveriesNeedNoRelease(t *testing.T) {
 	})
 }
 
-// A process that stood still while it held deliveries goes on holding others soon.
+// A process that stood still while it looked at deliveries or held them goes on soon, however long it stood.
 func TestHoldsGoOnAfterAStandstill(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		w := newWorld(t, store)
-		stands := &lookedAt{w.subs, w.clock, time.Hour, map[string]int{}}
+		stands := &lookedAt{w.subs, w.clock, 24 * time.Hour, map[string]int{}}
 		sub := w.subscription()
-		w.many(t, 3*slowRows, Delivery{Status: Pending, Due: testTime().Add(24 * time.Hour)}, sub)
+		w.many(t, 3*slowRows, Delivery{Status: Pending, Due: testTime().Add(240 * time.Hour)}, sub)
 		w.ended(w.env, sub, 20, 20)
 		w.breakers.run(t.Context())
 		w.follower.run(t.Context())
@@ -90,8 +90,24 @@ func TestHoldsGoOnAfterAStandstill(t *testing.T) {
 		w.follower.holdSlowly(t.Context())
 		w.follower.subs = w.subs
 		held := w.inState(t, w.env, Held)
-		w.clock.Advance(slowest)
+		w.clock.Advance(longestTurnPause)
 		w.follower.run(t.Context())
 		require.Greater(t, w.inState(t, w.env, Held), held)
+
+		late := w.subscription()
+		w.many(t, 1, Delivery{Status: Pending, Due: testTime()}, late)
+		w.subs.byID[late].Enabled = false
+		w.store.follow.changed(late)
+		w.follower.subs = stands
+		w.clock.Advance(longestLookPause)
+		for what, run := range map[string]func(){
+			"a look at all, and a change": func() { w.clock.Advance(pollInterval) },
+			"a look at what has changed":  func() { w.store.follow.changed(late) },
+		} {
+			run()
+			require.LessOrEqual(t, w.follower.run(t.Context()), longestLookPause, what)
+			w.clock.Advance(longestLookPause)
+		}
+		require.LessOrEqual(t, w.follower.changes.length, longestTurnPause)
 	})
 }
