@@ -18,19 +18,20 @@ import (
 )
 
 type connectionsCommand struct {
-	List       connectionsList       `cmd:"" help:"List connections."`
-	Show       connectionsShow       `cmd:"" help:"Show a connection."`
-	Create     connectionsCreate     `cmd:"" help:"Create a connection and print the URL that its provider posts to."`
-	Update     connectionsUpdate     `cmd:"" help:"Change a connection."`
-	Test       connectionsTest       `cmd:"" help:"Test a connection's credentials at the provider."`
-	Enable     connectionsEnable     `cmd:"" help:"Accept webhooks of a disabled connection again."`
-	Disable    connectionsDisable    `cmd:"" help:"Respond to a connection's webhooks with 503 until it is enabled."`
-	RotatePath connectionsRotatePath `cmd:"" help:"Replace the path token of a connection's webhook URL; the old URL stops working immediately."`
-	Refresh    connectionsRefresh    `cmd:"" help:"Get another access token for a connection from its provider."`
-	Revoke     connectionsRevoke     `cmd:"" help:"Ask the provider to revoke a connection's credentials, and remove them; webhooks are still accepted."`
-	Delete     connectionsDelete     `cmd:"" help:"Delete a connection and its secrets; its events stay."`
-	Secrets    secretsCommand        `cmd:"" help:"List, add, replace and delete the secrets that verify a connection's webhooks."`
-	Enrolment  enrolmentCommand      `cmd:"" help:"Let a provider hand over its secret in a handshake, as Asana and Notion do."`
+	List       connectionsList      `cmd:"" help:"List connections."`
+	Show       connectionsShow      `cmd:"" help:"Show a connection."`
+	Create     connectionsCreate    `cmd:"" help:"Create a connection, and print the URL that its provider posts to. With --connect a person connects their account on a page."`
+	Update     connectionsUpdate    `cmd:"" help:"Change a connection."`
+	Test       connectionsTest      `cmd:"" help:"Test a connection's credentials at the provider."`
+	Enable     connectionOperation  `cmd:"" operation:"enable" help:"Accept webhooks of a disabled connection again."`
+	Disable    connectionOperation  `cmd:"" operation:"disable" help:"Respond to a connection's webhooks with 503 until it is enabled."`
+	RotatePath connectionOperation  `cmd:"" operation:"rotate_webhook_path" note:"The old webhook URL no longer works. Register the new one at the provider." help:"Replace the path token of a connection's webhook URL; the old URL stops working immediately."`
+	Reconnect  connectionsReconnect `cmd:"" help:"Make a link under which a person connects the connection's account again, and wait for it. The present credentials are kept until others are proven."`
+	Refresh    connectionOperation  `cmd:"" operation:"refresh" help:"Get another access token for a connection from its provider."`
+	Revoke     connectionsRevoke    `cmd:"" help:"Ask the provider to revoke a connection's credentials, and remove them; webhooks are still accepted."`
+	Delete     connectionsDelete    `cmd:"" help:"Delete a connection and its secrets; its events stay."`
+	Secrets    secretsCommand       `cmd:"" help:"List, add, replace and delete the secrets that verify a connection's webhooks."`
+	Enrolment  enrolmentCommand     `cmd:"" help:"Let a provider hand over its secret in a handshake, as Asana and Notion do."`
 }
 
 // connectionName names a connection.

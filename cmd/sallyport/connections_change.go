@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/alecthomas/kong"
+
 	"sallyport/internal/platform/apiclient"
 )
 
@@ -84,29 +86,35 @@ func (f *connectionFields) webhook(body map[string]any) error {
 	if len(f.Param) > 0 {
 		set["params"] = f.Param
 	}
-	return mergeWebhook(body, set)
+	return merge(body, memberWebhook, set)
 }
 
-// mergeWebhook adds members to the member webhook of a body.
-func mergeWebhook(body, set map[string]any) error {
+// Members of a body that are objects.
+const (
+	memberWebhook = "webhook"
+	memberConnect = "connect"
+)
+
+// merge adds members to a member of a body that is an object.
+func merge(body map[string]any, name string, set map[string]any) error {
 	if len(set) == 0 {
 		return nil
 	}
 	members := map[string]any{}
-	switch given := body["webhook"].(type) {
+	switch given := body[name].(type) {
 	case map[string]any:
 		members = given
 	case json.RawMessage:
 		var raw map[string]json.RawMessage
 		if json.Unmarshal(given, &raw) != nil {
-			return usageError("the property webhook must be a JSON object")
+			return usageError("the property " + name + " must be a JSON object")
 		}
 		for name, v := range raw {
 			members[name] = v
 		}
 	}
 	maps.Copy(members, set)
-	body["webhook"] = members
+	body[name] = members
 	return nil
 }
 
@@ -114,6 +122,8 @@ type connectionsCreate struct {
 	Provider         string `placeholder:"SLUG" help:"The provider, as shown by providers list."`
 	ConnectionID     string `name:"connection-id" placeholder:"ID" help:"The id of the connection. Default: generated."`
 	OnConflict       string `enum:",error,update" default:"" placeholder:"CHOICE" help:"If the connection exists: error (the default), or update, which changes it."`
+	Connect          bool   `help:"Make a link under which a person connects their account, instead of --credentials: open it, and wait until the account is connected. Further flags for it: --redirect-url, --state, --scopes, --expires-in, --no-open, --no-wait."`
+	linkFlags        `embed:""`
 	connectionFields `embed:""`
 	apiFlags         `embed:""`
 }
@@ -130,10 +140,16 @@ func (c *connectionsCreate) Run(ctx context.Context, e *env) error {
 			body[name] = v
 		}
 	}
+	if err := c.connect(body); err != nil {
+		return err
+	}
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
 		a, err := api.Call(ctx, apiclient.Request{Method: http.MethodPost, Path: connectionsPath, Body: body})
 		if err != nil {
 			return err
+		}
+		if _, ok := body[memberConnect]; ok {
+			return c.follow(ctx, e, c.apiFlags, api, a)
 		}
 		if err := c.connection(e, a.Body); err != nil {
 			return err
@@ -144,6 +160,23 @@ func (c *connectionsCreate) Run(ctx context.Context, e *env) error {
 		}
 		return nil
 	})
+}
+
+// connect adds the terms of a link to a body that is to have one.
+func (c *connectionsCreate) connect(body map[string]any) error {
+	terms, err := c.terms()
+	if err != nil {
+		return err
+	}
+	if _, ok := body[memberConnect]; !ok && !c.Connect {
+		if len(terms) > 0 {
+			return usageError("--redirect-url, --state, --scopes and --expires-in are for a link: give --connect, too")
+		}
+		return nil
+	} else if !ok {
+		body[memberConnect] = map[string]any{}
+	}
+	return merge(body, memberConnect, terms)
 }
 
 type connectionsUpdate struct {
@@ -179,7 +212,7 @@ func (c *connectionsUpdate) Run(ctx context.Context, e *env) error {
 // remove adds what --unset, --remove-tag and --clear remove.
 func (c *connectionsUpdate) remove(body map[string]any) error {
 	if len(c.Unset) > 0 {
-		if err := mergeWebhook(body, map[string]any{"params": without(c.Param, c.Unset)}); err != nil {
+		if err := merge(body, memberWebhook, map[string]any{"params": without(c.Param, c.Unset)}); err != nil {
 			return err
 		}
 	}
@@ -189,17 +222,14 @@ func (c *connectionsUpdate) remove(body map[string]any) error {
 	for _, name := range c.Clear {
 		target := body
 		if !slices.Contains([]string{"webhook_secret", "credentials", "connection_config", "tags", "metadata"}, name) {
-			if err := mergeWebhook(body, map[string]any{}); err != nil {
-				return err
-			}
-			target, _ = body["webhook"].(map[string]any)
+			target, _ = body[memberWebhook].(map[string]any)
 			if target == nil {
 				target = map[string]any{}
 			}
-			if raw, ok := body["webhook"].(json.RawMessage); ok && json.Unmarshal(raw, &target) != nil {
+			if raw, ok := body[memberWebhook].(json.RawMessage); ok && json.Unmarshal(raw, &target) != nil {
 				return usageError("the property webhook must be a JSON object")
 			}
-			body["webhook"] = target
+			body[memberWebhook] = target
 		}
 		if _, ok := target[name]; ok {
 			return usageError(name + " cannot be set and cleared at the same time")
@@ -221,48 +251,28 @@ func without(set map[string]string, names []string) map[string]any {
 	return out
 }
 
-// operate runs an operation on a connection and prints the connection.
-func (n connectionName) operate(ctx context.Context, e *env, flags apiFlags, operation string) error {
-	return e.withAPI(flags, func(api *apiclient.Client) error {
-		a, err := api.Call(ctx, apiclient.Request{Method: http.MethodPost, Path: n.path(),
-			Body: map[string]any{"operation": operation}})
+// connectionOperation is a command that runs an operation on a connection and prints the connection. The operation, and
+// what is noted after it, are in the tag of the command.
+type connectionOperation struct {
+	connectionName `embed:""`
+	apiFlags       `embed:""`
+}
+
+// Run runs the operation.
+func (c *connectionOperation) Run(ctx context.Context, e *env, kctx *kong.Context) error {
+	tag := kctx.Selected().Tag
+	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
+		a, err := api.Call(ctx, apiclient.Request{Method: http.MethodPost, Path: c.path(),
+			Body: map[string]any{"operation": tag.Get("operation")}})
 		if err != nil {
 			return err
 		}
-		return flags.connection(e, a.Body)
+		if err := c.connection(e, a.Body); err != nil {
+			return err
+		}
+		if note := tag.Get("note"); note != "" {
+			e.note("%s", note)
+		}
+		return nil
 	})
-}
-
-type connectionsEnable struct {
-	connectionName `embed:""`
-	apiFlags       `embed:""`
-}
-
-// Run enables the connection.
-func (c *connectionsEnable) Run(ctx context.Context, e *env) error {
-	return c.operate(ctx, e, c.apiFlags, "enable")
-}
-
-type connectionsDisable struct {
-	connectionName `embed:""`
-	apiFlags       `embed:""`
-}
-
-// Run disables the connection.
-func (c *connectionsDisable) Run(ctx context.Context, e *env) error {
-	return c.operate(ctx, e, c.apiFlags, "disable")
-}
-
-type connectionsRotatePath struct {
-	connectionName `embed:""`
-	apiFlags       `embed:""`
-}
-
-// Run replaces the path token.
-func (c *connectionsRotatePath) Run(ctx context.Context, e *env) error {
-	err := c.operate(ctx, e, c.apiFlags, "rotate_webhook_path")
-	if err == nil {
-		e.note("The old webhook URL no longer works. Register the new one at the provider.")
-	}
-	return err
 }

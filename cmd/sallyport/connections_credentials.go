@@ -70,6 +70,7 @@ type authRow struct {
 		Fingerprint string     `json:"fingerprint"`
 		Hosts       []string   `json:"hosts"`
 		ExpiresAt   *time.Time `json:"expires_at"`
+		StoredAt    time.Time  `json:"stored_at"`
 	} `json:"credentials"`
 	Account *struct {
 		ID    string  `json:"id"`

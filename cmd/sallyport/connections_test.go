@@ -51,12 +51,19 @@ func TestConnectionsAreWhole(t *testing.T) {
 	}
 	flags := map[string]string{"webhook_secret": "webhook-secret-file", "tags": "tag", "metadata": "metadata-file",
 		"params": "param"}
+	terms := propertiesOf(t, document.Components.Schemas["connections.Creation"].Properties["connect"])
+	require.NotEmpty(t, terms)
+	for _, name := range []string{"connections create", "connections reconnect"} {
+		for property := range terms {
+			require.Contains(t, section(name), "`--"+strings.ReplaceAll(property, "_", "-")+"=", name)
+		}
+	}
 	for _, name := range []string{"connections create", "connections update"} {
 		listed := section(name)
 		for _, schema := range []string{"connections.Patch", "connections.WebhookChange"} {
 			properties := document.Components.Schemas[schema].Properties
 			if schema == "connections.WebhookChange" && len(properties) == 0 {
-				properties = webhookProperties(t, document.Components.Schemas["connections.Patch"].Properties["webhook"])
+				properties = propertiesOf(t, document.Components.Schemas["connections.Patch"].Properties["webhook"])
 			}
 			require.NotEmpty(t, properties)
 			for property := range properties {
@@ -72,8 +79,8 @@ func TestConnectionsAreWhole(t *testing.T) {
 	}
 }
 
-// webhookProperties returns the properties of an object that stands in the schema of another.
-func webhookProperties(t *testing.T, schema json.RawMessage) map[string]json.RawMessage {
+// propertiesOf returns the properties of an object that stands in the schema of another.
+func propertiesOf(t *testing.T, schema json.RawMessage) map[string]json.RawMessage {
 	t.Helper()
 	return decode[struct{ Properties map[string]json.RawMessage }](t, string(schema)).Properties
 }

@@ -8,17 +8,8 @@ import (
 	"net/http"
 
 	"sallyport/internal/platform/apiclient"
+	"sallyport/internal/platform/terminal"
 )
-
-type connectionsRefresh struct {
-	connectionName `embed:""`
-	apiFlags       `embed:""`
-}
-
-// Run gets another access token.
-func (c *connectionsRefresh) Run(ctx context.Context, e *env) error {
-	return c.operate(ctx, e, c.apiFlags, "refresh")
-}
 
 type connectionsRevoke struct {
 	connectionName `embed:""`
@@ -50,7 +41,7 @@ func (c *connectionsRevoke) Run(ctx context.Context, e *env) error {
 		}
 		name := c.Provider + "/" + c.ConnectionID
 		if out.Reason != nil {
-			e.note("The credentials are removed here. The provider has not revoked them: " + *out.Reason)
+			e.note("The credentials are removed here. The provider has not revoked them: %s", terminal.Inline(*out.Reason))
 		}
 		return e.reportDone(c.JSON, "the credentials of %s are removed", name)
 	})

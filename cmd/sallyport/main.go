@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -74,6 +75,8 @@ type process struct {
 	stdout  io.Writer
 	stderr  io.Writer
 	clock   clock.Clock
+	// browse shows a page to the user, and reports whether it was shown; nil if none can be.
+	browse func(ctx context.Context, page string) bool
 }
 
 // env is the environment that a command works with.
@@ -94,7 +97,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, process{
 		args: os.Args[1:], environ: os.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
-		clock: clock.System(),
+		clock: clock.System(), browse: browseWith(runtime.GOOS, os.Environ(), os.Stderr),
 	})
 	stop()
 	os.Exit(code)

@@ -11,7 +11,7 @@ import (
 	"sallyport/internal/platform/terminal"
 )
 
-// waitInterval is the time between two requests for the state of a bulk replay.
+// waitInterval is the time between two requests for the state of what a command waits for.
 const waitInterval = time.Second
 
 // awaitReplay waits until the bulk replay in a response has ended, shows it, and fails if it was not completed. It
@@ -28,7 +28,7 @@ func (f apiFlags) awaitReplay(ctx context.Context, e *env, api *apiclient.Client
 			e.note("%s", terminal.Inline(fmt.Sprintf("%s: %d started, %d succeeded, %d failed at first.", line,
 				r.Counts.Replayed, r.Counts.Succeeded, r.Counts.Failed)))
 		}
-		a, err := f.poll(ctx, e, api, r.ID)
+		a, err := e.poll(ctx, api, replaysPath+apiclient.Path(r.ID))
 		switch {
 		case ctx.Err() != nil:
 			e.note("%s continues. To wait for it again: sallyport replays show %[1]s --wait", terminal.Inline(r.ID))
@@ -56,13 +56,13 @@ func (f apiFlags) awaitReplay(ctx context.Context, e *env, api *apiclient.Client
 	return nil
 }
 
-// poll requests the job when the next request is due.
-func (apiFlags) poll(ctx context.Context, e *env, api *apiclient.Client, id string) (apiclient.Response, error) {
+// poll gets the resource at the path when the next request is due.
+func (e *env) poll(ctx context.Context, api *apiclient.Client, path string) (apiclient.Response, error) {
 	t := e.clock.NewTimer(waitInterval)
 	defer t.Stop()
 	select {
 	case <-t.C():
-		return api.Call(ctx, apiclient.Request{Method: http.MethodGet, Path: replaysPath + apiclient.Path(id)})
+		return api.Call(ctx, apiclient.Request{Method: http.MethodGet, Path: path})
 	case <-ctx.Done():
 		return apiclient.Response{}, ctx.Err()
 	}

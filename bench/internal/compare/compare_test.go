@@ -93,7 +93,7 @@ func TestFill(t *testing.T) {
 		require.Equal(t, sent+b.Fill, read("SELECT COUNT(*) FROM delivery_attempts"))
 		require.Equal(t, keys+keys/sent*b.Fill, read("SELECT COUNT(*) FROM webhook_event_keys"))
 		require.Greater(t, read("SELECT COUNT(DISTINCT received_ms) FROM webhook_events"), b.Fill)
-		// Of those sent, two that arrive at once may have ids in another order than their times.
+		// Of those sent, two that arrive at the same time may have ids in another order than their times.
 		require.Zero(t, read(`SELECT COUNT(*) FROM (SELECT received_ms, LAG(received_ms) OVER (ORDER BY event_uuid) AS last
 			FROM webhook_events WHERE event_uuid LIKE '%-7000-8000-%') x WHERE last > received_ms`))
 		require.Zero(t, read("SELECT COUNT(*) FROM webhook_event_keys WHERE expires_ms <= claimed_ms"))
