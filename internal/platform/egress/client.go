@@ -55,6 +55,9 @@ type Client struct {
 	resolver  *net.Resolver
 	clock     clock.Clock
 	transport *http.Transport
+	// idle and buffers are those of direct exchanges.
+	idle    idleConns
+	buffers buffers
 }
 
 // New returns a Client.
@@ -80,6 +83,7 @@ func New(p Policy, o Options) *Client {
 	dialer := &net.Dialer{Timeout: o.DialTimeout, Resolver: o.Resolver, Control: g.control}
 	return &Client{
 		policy: p, guard: g, resolver: o.Resolver, clock: o.Clock,
+		idle: idleConns{perHost: o.MaxIdlePerHost, all: max(maxIdle, o.MaxIdlePerHost)},
 		transport: &http.Transport{
 			Proxy: nil, // the environment does not decide where credentials go
 			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -106,4 +110,7 @@ func New(p Policy, o Options) *Client {
 }
 
 // Close closes the idle connections. It does not affect exchanges in progress.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
+func (c *Client) Close() {
+	c.transport.CloseIdleConnections()
+	c.idle.close()
+}

@@ -56,6 +56,9 @@ type Response struct {
 // Do sends the request and reads the response. When the response breaks off it returns both: the error, and a Response
 // with status, headers and as much of the body as arrived.
 func (c *Client) Do(ctx context.Context, r Request) (Response, *Error) {
+	if out, err, ok := c.doDirect(ctx, &r); ok {
+		return out, err
+	}
 	q := http.Request{Method: r.Method, URL: r.URL, Header: r.Header}
 	if r.URL != nil {
 		q.Host = r.URL.Host

@@ -90,28 +90,36 @@ func TestHostilePeers(t *testing.T) {
 		}), short, CodeTimeout, 0, ""},
 		"never reads a large request": {func(c net.Conn) { <-peerConn(c).closed }, short, CodeTimeout, 0, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			address := peer(t, c.peer)
-			client := newClient(t, dev(), Options{})
-			q := post(target(t, client, "http://"+address+"/secret-path?token=hunter2"), c.timeout)
-			if name == "never reads a large request" {
-				q.Body = make([]byte, 16<<20)
-			}
-			resp, err := client.Do(t.Context(), q)
-			require.NotNil(t, err)
-			require.Equal(t, c.code, err.Code)
-			require.False(t, err.Permanent)
-			require.True(t, err.BytesSent)
-			require.Equal(t, c.status, resp.Status)
-			if c.body != "?" {
-				require.Equal(t, c.body, string(resp.Body))
-			}
-			for _, secret := range []string{"127.0.0.1", "secret-path", "hunter2", "tcp", "http:"} {
-				require.NotContains(t, err.Error(), secret)
-			}
-		})
+		for path, follow := range paths() {
+			t.Run(name+", "+path, func(t *testing.T) {
+				t.Parallel()
+				address := peer(t, c.peer)
+				client := newClient(t, dev(), Options{})
+				q := post(target(t, client, "http://"+address+"/secret-path?token=hunter2"), c.timeout)
+				if name == "never reads a large request" {
+					q.Body = make([]byte, 16<<20)
+				}
+				resp, err := client.Do(follow(t.Context()), q)
+				require.NotNil(t, err)
+				require.Equal(t, c.code, err.Code)
+				require.False(t, err.Permanent)
+				require.True(t, err.BytesSent)
+				require.Equal(t, c.status, resp.Status)
+				if c.body != "?" {
+					require.Equal(t, c.body, string(resp.Body))
+				}
+				for _, secret := range []string{"127.0.0.1", "secret-path", "hunter2", "tcp", "http:"} {
+					require.NotContains(t, err.Error(), secret)
+				}
+			})
+		}
 	}
+}
+
+// paths returns the two ways of an exchange: the direct one, and that through net/http.
+func paths() map[string]func(context.Context) context.Context {
+	return map[string]func(context.Context) context.Context{
+		"directly": func(ctx context.Context) context.Context { return ctx }, "over net/http": overNetHTTP}
 }
 
 // dripHints sends informational responses without end.
@@ -138,14 +146,17 @@ func TestOddButValidResponses(t *testing.T) {
 		"status out of the registry": {"HTTP/1.1 799 Odd\r\nContent-Length: 0\r\n\r\n", 799, ""},
 		"no length, closed":          {"HTTP/1.1 200 OK\r\n\r\nabc", 200, "abc"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			client := newClient(t, dev(), Options{})
-			resp, err := client.Do(t.Context(), post(target(t, client, "http://"+responding(t, c.raw)+"/"), long))
-			require.Nil(t, err)
-			require.Equal(t, c.status, resp.Status)
-			require.Equal(t, c.body, string(resp.Body))
-		})
+		for path, follow := range paths() {
+			t.Run(name+", "+path, func(t *testing.T) {
+				t.Parallel()
+				client := newClient(t, dev(), Options{})
+				u := target(t, client, "http://"+responding(t, c.raw)+"/")
+				resp, err := client.Do(follow(t.Context()), post(u, long))
+				require.Nil(t, err)
+				require.Equal(t, c.status, resp.Status)
+				require.Equal(t, c.body, string(resp.Body))
+			})
+		}
 	}
 }
 

@@ -1,0 +1,7 @@
+//go:build !unix
+
+package egress
+
+const canCheckIdle = false
+
+func isQuiet(uintptr) bool { return false }
