@@ -26,25 +26,9 @@ const (
 	pendingLifetime = 7 * 24 * time.Hour
 	// flowLifetime is how long a browser may stay at the provider.
 	flowLifetime = 10 * time.Minute
-	// maxState is in bytes, maxScopes and maxScope bound the scopes.
-	maxState  = 512
-	maxScopes = 100
-	maxScope  = 255
 	// maxAttempts is how often a link can be submitted. Each time the provider gets requests.
 	maxAttempts = 20
 )
-
-// Terms describe a link to make. A nil field has a default.
-type Terms struct {
-	// RedirectURL is where browsers go at the end: one of those of the environment. Empty for nowhere.
-	RedirectURL string
-	// State comes back with the browser.
-	State string
-	// Scopes are requested instead of those of the provider configuration or definition.
-	Scopes []string
-	// Lifetime is how long the link can be used; 0 for DefaultLifetime.
-	Lifetime time.Duration
-}
 
 // Made is a link. Its URL is shown once.
 type Made struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -153,33 +152,16 @@ func (s *Service) prepare(ctx context.Context, v *apperr.Violations, env id.Envi
 	l := link{id: id.NewUUID(), tokenHash: hashOf(token), mode: mode, redirectURL: n.RedirectURL, state: n.State,
 		scopes: n.Scopes, createdAt: now, expiresAt: now.Add(DefaultLifetime)}
 	at := v.At("connect")
+	n.Check(at)
 	if n.Lifetime != 0 {
-		if l.expiresAt = now.Add(n.Lifetime); n.Lifetime < minLifetime || n.Lifetime > MaxLifetime {
-			at.Add("expires_in", "range", fmt.Sprintf("must be from %d to %d seconds", int(minLifetime.Seconds()),
-				int(MaxLifetime.Seconds())))
-		}
-	}
-	if len(n.State) > maxState || strings.ContainsFunc(n.State, func(r rune) bool { return r < ' ' || r > '~' }) {
-		at.Add("state", "pattern", fmt.Sprintf("must be at most %d printable ASCII characters", maxState))
-	}
-	if len(n.Scopes) > maxScopes {
-		at.Add("scopes", "max_items", fmt.Sprintf("must have at most %d items", maxScopes))
-	}
-	for i, scope := range n.Scopes {
-		// RFC 6749, section 3.3.
-		if scope == "" || len(scope) > maxScope || strings.ContainsFunc(scope, func(r rune) bool {
-			return r <= ' ' || r == '"' || r == '\\' || r > '~'
-		}) {
-			at.Add(fmt.Sprintf("scopes[%d]", i), "pattern", "must be 1 to 255 printable ASCII characters without blanks, "+
-				"quotes and backslashes")
-		}
+		l.expiresAt = now.Add(n.Lifetime)
 	}
 	if n.RedirectURL != "" {
 		allowed, err := s.cfg.Teams.RedirectURLs(ctx, env)
 		if err != nil {
 			return link{}, "", err
 		}
-		if !slices.Contains(allowed, n.RedirectURL) {
+		if len(n.RedirectURL) <= maxRedirectURL && !slices.Contains(allowed, n.RedirectURL) {
 			at.Add("redirect_url", "allowed", "must be one of the environment's connect_redirect_urls")
 		}
 	}

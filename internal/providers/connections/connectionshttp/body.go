@@ -127,15 +127,22 @@ type ConnectTerms struct {
 }
 
 func (b *ConnectTerms) domain() connecting.Terms {
-	t := connecting.Terms{RedirectURL: b.RedirectURL.Value, State: b.State.Value,
-		Lifetime: time.Duration(b.ExpiresIn.Value) * time.Second}
+	t := connecting.Terms{RedirectURL: b.RedirectURL.Value, State: b.State.Value}
 	if b.Scopes.Set {
 		t.Scopes = append([]string{}, b.Scopes.Value...)
 	}
-	if b.ExpiresIn.Set && b.ExpiresIn.Value == 0 {
-		t.Lifetime = 1 // no default for a value that is out of range
+	if seconds := b.ExpiresIn.Pointer(); seconds != nil {
+		t.Lifetime = 1 // no default, and no overflow, for a value that is out of range
+		if *seconds > 0 && *seconds <= int64(connecting.MaxLifetime.Seconds()) {
+			t.Lifetime = time.Duration(*seconds) * time.Second
+		}
 	}
 	return t
+}
+
+func (b *ConnectTerms) check(v *apperr.Violations) {
+	t := b.domain()
+	t.Check(v.At("connect"))
 }
 
 // Check rejects an empty choice, which means the default to package connections.
@@ -145,16 +152,26 @@ func (b *creation) Check(_ context.Context, v *apperr.Violations) {
 	}
 }
 
+// CheckRefused adds the errors of the link's terms that the service would find without the database.
+func (b *creation) CheckRefused(_ context.Context, v *apperr.Violations) { b.Connect.Value.check(v) }
+
 // Check rejects an unknown operation, and a change alongside an operation.
 func (b *request) Check(_ context.Context, v *apperr.Violations) {
-	op := b.Operation.Pointer()
+	op, before := b.Operation.Pointer(), len(v.Details())
 	if b.Connect.Set && (op == nil || *op != opReconnect) {
 		v.Add("connect", "coherent", "must be given together with the operation reconnect only")
 	}
-	if op == nil {
-		return
+	if op != nil {
+		b.checkOperation(v, *op)
 	}
-	if _, known := operations()[*op]; !known && *op != opReconnect {
+	if len(v.Details()) > before {
+		b.Connect.Value.check(v)
+	}
+}
+
+// checkOperation checks a body that runs an operation.
+func (b *request) checkOperation(v *apperr.Violations, op string) {
+	if _, known := operations()[op]; !known && op != opReconnect {
 		v.Add("operation", "enum", "must be disable, enable, reconnect, refresh, revoke, delete or rotate_webhook_path")
 	}
 	for _, other := range []struct {
@@ -167,6 +184,14 @@ func (b *request) Check(_ context.Context, v *apperr.Violations) {
 		if other.set {
 			v.Add(other.name, "alone", "must not be given together with an operation")
 		}
+	}
+}
+
+// CheckRefused adds the errors of the link's terms that the service would find without the database.
+func (b *request) CheckRefused(ctx context.Context, v *apperr.Violations) {
+	var own apperr.Violations
+	if b.Check(ctx, &own); own.Err() == nil { // else Check has added them
+		b.Connect.Value.check(v)
 	}
 }
 
