@@ -2,10 +2,7 @@ package e2e_test
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"strings"
-
-	"sallyport/internal/platform/testkit/await"
 )
 
 type connectionFixtures struct {
@@ -37,14 +34,10 @@ func (capabilities) Connections() capability {
 			// No probe of the provider http leaves the machine: it has none.
 			w.connect(c, object{"provider": "http", "connection_id": f.name + "-api", "credentials": object{"token": "secret"},
 				"connection_config": object{"base_url": "https://api.example.com"}})
-			issuer := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-				rw.Header().Set("Content-Type", "application/json")
-				_, _ = rw.Write([]byte(`{"access_token":"of a sample","token_type":"Bearer","expires_in":3600}`))
-			}))
-			await.Close(w.shared.t, issuer)
+			issuer := fixtureServers().issuer
 			w.connect(c, object{"provider": "http", "connection_id": f.name + "-tokens",
 				"auth_mode": "oauth2_client_credentials", "credentials": object{"client_id": "me", "client_secret": "secret"},
-				"connection_config": object{"base_url": issuer.URL, "token_url": issuer.URL + "/token"}})
+				"connection_config": object{"base_url": issuer, "token_url": issuer + "/token"}})
 			f.put(own)
 		},
 		samples: connectionSamples,
@@ -89,6 +82,7 @@ func connectionSamples(_ *world, f fixtures) []sample {
 		{id: "open-webhook-enrolment", path: enrolling, status: http.StatusCreated},
 		{id: "delete-webhook-enrolment", path: enrolling, status: http.StatusNoContent},
 		{id: "operate-connection", path: path, body: object{"tags": object{"sample": nil}}, status: http.StatusOK},
+		{id: "operate-connection", path: tokens, body: object{"operation": "refresh"}, status: http.StatusOK},
 		{id: "operate-connection", path: tokens, body: object{"operation": "revoke"}, status: http.StatusOK,
 			stage: removes},
 		{id: "operate-connection", path: path, body: object{"operation": "disable"}, status: http.StatusOK,

@@ -147,7 +147,9 @@ func (p *populated) create(t *testing.T, key installationKey) {
 type servers struct {
 	// refusing is the URL of a receiver that refuses every event.
 	refusing string
-	idp      *testkit.IdP
+	// issuer is the URL of a server whose token endpoint gives everyone a token.
+	issuer string
+	idp    *testkit.IdP
 }
 
 //nolint:gochecknoglobals // one for the process
@@ -155,9 +157,13 @@ var fixtureServers = sync.OnceValue(func() servers {
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
 	}))
+	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"access_token":"of a sample","token_type":"Bearer","expires_in":3600}`))
+	}))
 	idp, _, err := testkit.StartIdP(start)
 	if err != nil {
 		panic(err)
 	}
-	return servers{refusing: refusing.URL + "/hook", idp: idp}
+	return servers{refusing: refusing.URL + "/hook", issuer: issuer.URL, idp: idp}
 })
