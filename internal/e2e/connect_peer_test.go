@@ -107,10 +107,10 @@ func (c *connector) pass(databaseURL, dir string, due bool) {
 	require.NoError(c.t, d.Close())
 }
 
-// An independent provider, the npm package oidc-provider, which replaces refresh tokens and ends the grant if a used one
-// comes again, is connected by the hosted page, used, refreshed and revoked. However many requests and nodes want
-// another token at the same time, no refresh token is sent twice: the provider detects none. One that a thief sends ends
-// the connection with a reason, and the same account connects again.
+// An independent provider, the npm package oidc-provider, which replaces refresh tokens and ends the grant if a used
+// one comes again, is connected by the hosted page, used, refreshed and revoked. However many requests and nodes want
+// another token at the same time, no refresh token is sent twice: the provider detects none. One that a thief sends
+// ends the connection with a reason, and the same account connects again.
 func TestConnectionOfARealProvider(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)
