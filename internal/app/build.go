@@ -234,7 +234,7 @@ func (p *parts) build() (*process, error) {
 		vault.Module(),
 		providerLimits.Module(),
 		configshttp.Module(configService, p.cfg.PublicURL),
-		ofConfigs.clientWatch().Extend(checks.Extend(connectionshttp.Module(conns, links, p.cfg.PublicURL)), conns),
+		ofConfigs.configWatch().Extend(checks.Extend(connectionshttp.Module(conns, links, p.cfg.PublicURL)), conns),
 		connectinghttp.Module(links, p.cfg.PublicURL),
 		connections.TokensModule(conns),
 		subscriptionshttp.Module(subs),

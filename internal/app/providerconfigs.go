@@ -30,12 +30,12 @@ func NewProviderConfigs(c ProviderConfigs) *configs.Service {
 	halves := outboundHalves{c.Providers}
 	return configs.New(configs.Options{DB: c.DB, Clock: c.Clock, Box: c.Box, Providers: c.Providers,
 		Environments: c.Environments, Targets: c.Client, Hosts: halves,
-		Clients: halves, OnClientChange: []configs.ClientHook{c.clientWatch().Changed},
+		Clients: halves, OnAccessChange: []configs.AccessHook{c.configWatch().Changed},
 		Connections: connections.CountOfConfig, RateLimits: true})
 }
 
-func (c *ProviderConfigs) clientWatch() connections.ClientWatch {
-	return connections.ClientWatch{Clock: c.Clock, ClientModes: outboundHalves{c.Providers}.clientModes,
+func (c *ProviderConfigs) configWatch() connections.ConfigWatch {
+	return connections.ConfigWatch{Clock: c.Clock, ClientModes: outboundHalves{c.Providers}.clientModes,
 		OnChange: c.OnConnectionChange}
 }
 

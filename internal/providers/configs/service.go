@@ -59,18 +59,18 @@ type Environments interface {
 	RequireLive(ctx context.Context, tx *sql.Tx, env id.Environment) error
 }
 
-// ClientChange says that a configuration has another OAuth client. Tokens of the former one are of no use to the new
-// one.
-type ClientChange struct {
+// AccessChange says that a configuration has another OAuth client or base URL. Tokens of the former client are of no use
+// to the new one, and credentials belong to the hosts for which they were given.
+type AccessChange struct {
 	Environment id.Environment
 	Key         string
 	Provider    string
-	// Before and After are ids of clients; empty for none.
+	// Before and After are the ids of the clients, which are the same if the base URL has changed; empty for none.
 	Before, After string
 }
 
-// ClientHook is called in the transaction that gives a configuration another client. An error undoes the transaction.
-type ClientHook func(ctx context.Context, tx *sql.Tx, change ClientChange) error
+// AccessHook is called in the transaction that gives a configuration another client or base URL. An error undoes the transaction.
+type AccessHook func(ctx context.Context, tx *sql.Tx, change AccessChange) error
 
 // UseCounter returns how many resources of the environment belong to a configuration. It is called in the transaction
 // that deletes the configuration, which no one else can use meanwhile.
@@ -93,8 +93,8 @@ type Options struct {
 	RateLimits bool
 	// Connections counts the connections of a configuration.
 	Connections UseCounter
-	// OnClientChange is for those who keep what belongs to a client.
-	OnClientChange []ClientHook
+	// OnAccessChange is for those who keep credentials.
+	OnAccessChange []AccessHook
 }
 
 // Service applies the rules of provider configurations. It is safe for concurrent use. It returns validation errors
@@ -110,7 +110,7 @@ type Service struct {
 	clients      Clients
 	rateLimits   bool
 	connections  UseCounter
-	onClient     []ClientHook
+	onAccess     []AccessHook
 
 	// known holds the configurations of each environment.
 	known      cache.Cache[id.Environment, *snapshot]
@@ -124,7 +124,7 @@ func New(o Options) *Service {
 	return &Service{sealer: sealer{o.Box}, db: o.DB, clock: o.Clock, providers: o.Providers,
 		environments: o.Environments, targets: o.Targets, hosts: o.Hosts, clients: o.Clients, rateLimits: o.RateLimits,
 		connections: o.Connections,
-		onClient:    o.OnClientChange, seen: -1,
+		onAccess:    o.OnAccessChange, seen: -1,
 		known: cache.Cache[id.Environment, *snapshot]{Max: maxCached}}
 }
 
@@ -316,12 +316,15 @@ const (
 // transaction of the change. before is nil for a new configuration and after for a deleted one.
 func (s *Service) record(ctx context.Context, tx *sql.Tx, actor access.Principal, action string, before,
 	after *Config) error {
-	c, change := after, ClientChange{}
+	c, change, moved := after, AccessChange{}, false
 	if after != nil {
-		change.After = after.ClientID
+		change.After, moved = after.ClientID, after.BaseURL != ""
 	}
 	if before != nil {
-		c, change.Before = before, before.ClientID
+		c, change.Before, moved = before, before.ClientID, before.BaseURL != ""
+	}
+	if before != nil && after != nil {
+		moved = before.BaseURL != after.BaseURL
 	}
 	err := audit.Record(ctx, tx, s.clock.Now(), audit.Event{
 		Team: actor.Team, Environment: c.Environment, Actor: actor, Action: action, TargetType: "provider_config",
@@ -330,9 +333,9 @@ func (s *Service) record(ctx context.Context, tx *sql.Tx, actor access.Principal
 	if err != nil {
 		return err
 	}
-	if change.Before != change.After {
+	if change.Before != change.After || moved {
 		change.Environment, change.Key, change.Provider = c.Environment, c.Key, c.Provider
-		for _, hook := range s.onClient {
+		for _, hook := range s.onAccess {
 			if err := hook(ctx, tx, change); err != nil {
 				return err
 			}

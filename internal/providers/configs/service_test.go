@@ -167,8 +167,8 @@ func TestChangesOfTheClientAreReported(t *testing.T) {
 		w := newWorld(t, s)
 		w.create(t, w.a, full("github-eu"))
 		w.create(t, w.a, configs.NewConfig{Provider: "slack"})
-		of := func(before, after string) configs.ClientChange {
-			return configs.ClientChange{Environment: w.a.Environment, Key: "github-eu", Provider: "github", Before: before,
+		of := func(before, after string) configs.AccessChange {
+			return configs.AccessChange{Environment: w.a.Environment, Key: "github-eu", Provider: "github", Before: before,
 				After: after}
 		}
 		update := func(ch configs.Change) error {
@@ -176,7 +176,7 @@ func TestChangesOfTheClientAreReported(t *testing.T) {
 			return err
 		}
 		require.NoError(t, update(configs.Change{ClientSecret: patch.To(secretbox.Secret(nextSecret))}))
-		require.Equal(t, []configs.ClientChange{of("", "Iv1.8a61")}, w.changes)
+		require.Equal(t, []configs.AccessChange{of("", "Iv1.8a61")}, w.changes)
 		w.failing = true
 		require.ErrorIs(t, update(configs.Change{ClientID: patch.To("other")}), errHook)
 		c, ok, err := w.svc.Resolve(t.Context(), w.a.Environment, "github-eu")
@@ -186,7 +186,7 @@ func TestChangesOfTheClientAreReported(t *testing.T) {
 		w.failing = false
 		require.NoError(t, update(configs.Change{ClientID: patch.To("other")}))
 		require.NoError(t, w.svc.Delete(t.Context(), w.a, "github-eu"))
-		require.Equal(t, []configs.ClientChange{of("", "Iv1.8a61"), of("Iv1.8a61", "other"), of("other", "")}, w.changes)
+		require.Equal(t, []configs.AccessChange{of("", "Iv1.8a61"), of("Iv1.8a61", "other"), of("other", "")}, w.changes)
 	})
 }
 

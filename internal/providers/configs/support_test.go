@@ -48,7 +48,7 @@ type world struct {
 	// uses is how many connections each configuration has.
 	uses atomic.Int64
 	// changes are the changes of clients; failing makes their hook fail.
-	changes []configs.ClientChange
+	changes []configs.AccessChange
 	failing bool
 }
 
@@ -89,7 +89,7 @@ func (w *world) process(t *testing.T) *configs.Service {
 		Connections: func(context.Context, db.Querier, id.Environment, string) (int, error) {
 			return int(w.uses.Load()), nil
 		},
-		OnClientChange: []configs.ClientHook{func(_ context.Context, _ *sql.Tx, c configs.ClientChange) error {
+		OnAccessChange: []configs.AccessHook{func(_ context.Context, _ *sql.Tx, c configs.AccessChange) error {
 			if w.failing {
 				return errHook
 			}

@@ -171,9 +171,19 @@ func (a *authenticator) account(ctx context.Context, c *Connection) (*tokens.Acc
 	if err != nil {
 		return nil, unfit
 	}
+	allowed := sealed.Hosts
+	if !contain(allowed, hosts) {
+		allowed = allowedHosts(engine, target, &sealed.Set)
+	}
+	client, err := a.clientOf(ctx, c, mode)
+	if err != nil {
+		return nil, err
+	}
 	account := &tokens.Account{ConnectionUUID: c.UUID, Environment: c.Environment, Sealed: sealed,
 		Version: c.UpdatedAt, Idle: c.Status == Disabled, Dead: c.isDead(),
-		Source: tokens.Source{Engine: engine, Target: target, Hosts: sealed.Hosts,
+		Foreign: c.EnabledReason == ReasonClientChanged ||
+			sealed.ClientID != "" && mode.Client && client != sealed.ClientID,
+		Source: tokens.Source{Engine: engine, Target: target, Hosts: allowed,
 			OpenClient: func(hosts []string) (outbound.Client, error) {
 				client, err := a.openClient(ctx, c, hosts)
 				return client, unusable(err)
@@ -182,17 +192,45 @@ func (a *authenticator) account(ctx context.Context, c *Connection) (*tokens.Acc
 				opened, err := a.vault.Open(sealed, values...)
 				return opened, err
 			}}}
-	if !sealed.AllowsHosts(hosts) {
+	if !contain(allowed, hosts) {
 		return account, apperr.Wrap(apperr.CodeConnectionNotReady,
 			"The credentials were given for other hosts; give them again", tokens.ErrHosts)
 	}
 	return account, nil
 }
 
+// clientOf returns the id of the OAuth client of a connection's provider configuration; empty if there is none, or for a
+// mode that needs none.
+func (a *authenticator) clientOf(ctx context.Context, c *Connection, mode *outbound.Mode) (string, error) {
+	if !mode.Client {
+		return "", nil
+	}
+	config, known, err := a.configs.Resolve(ctx, c.Environment, c.ProviderConfigKey)
+	if err != nil || !known {
+		return "", err
+	}
+	return config.ClientID, nil
+}
+
+// allowedHosts returns the hosts to which stored credentials may be sent: those for which they were given and, while the
+// provider configuration has the base URL that it had then, those that the definition names whatever the settings are.
+// Only a new version of the definition adds such.
+func allowedHosts(engine *outbound.Engine, target outbound.Target, set *credentials.Set) []string {
+	if set.BaseURL == nil || *set.BaseURL != target.BaseURL {
+		return set.Hosts
+	}
+	return slices.Concat(set.Hosts, engine.FixedHosts(target))
+}
+
+// contain reports whether each of the hosts is an allowed one.
+func contain(allowed, hosts []string) bool {
+	return !slices.ContainsFunc(hosts, func(host string) bool { return !slices.Contains(allowed, host) })
+}
+
 // isDead reports whether the connection waits for other credentials because these cannot be renewed.
 func (c *Connection) isDead() bool {
 	switch c.EnabledReason {
-	case tokens.ReasonGrantRefused, tokens.ReasonRefreshInterrupted, ReasonClientChanged:
+	case tokens.ReasonGrantRefused, tokens.ReasonRefreshInterrupted:
 		return c.EnabledStatus == NeedsReauth
 	default:
 		return false

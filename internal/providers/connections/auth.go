@@ -86,7 +86,7 @@ type authChange struct {
 	hosts []string
 	// pinned are the hosts that were known before anything was sent.
 	pinned []string
-	// source is what tokens are renewed from, if credentials are stored.
+	// source is what requests are made from, if there are credentials.
 	source tokens.Source
 	// store are the credentials to store; nil to keep those that there are.
 	store *credentials.New
@@ -162,6 +162,7 @@ func (a *authenticator) aim(ctx context.Context, v *apperr.Violations, engine *o
 		}
 	}
 	if !replacing {
+		next.source = tokens.Source{Engine: engine, Target: target}
 		refuseSecretConfig(v, engine, ch)
 		return next, nil
 	}
@@ -203,7 +204,12 @@ func (a *authenticator) test(ctx context.Context, v *apperr.Violations, engine *
 		}
 	}
 	store := &credentials.New{ConnectionUUID: current.UUID, Environment: current.Environment, Mode: mode.Name,
-		Values: values, ScopesRequested: given.Requested, ScopesGranted: given.Scopes, ExpiresAt: given.ExpiresAt}
+		Values: values, BaseURL: target.BaseURL, ScopesRequested: given.Requested, ScopesGranted: given.Scopes,
+		ExpiresAt: given.ExpiresAt}
+	var err error
+	if store.ClientID, err = a.clientOf(ctx, current, mode); err != nil {
+		return err
+	}
 	if !ch.Untested {
 		owner := limiter.Given{Environment: current.Environment, ConfigKey: current.ProviderConfigKey, Hosts: next.hosts}
 		if err := a.limits.AcquireGiven(ctx, owner, engine.Limits()); err != nil {
@@ -212,7 +218,6 @@ func (a *authenticator) test(ctx context.Context, v *apperr.Violations, engine *
 	}
 	minted := !mode.Mints()
 	if !minted && !ch.Untested {
-		var err error
 		if minted, err = a.mint(ctx, v, engine, mode, &target, current, store); err != nil || v.Err() != nil {
 			return err
 		}
@@ -451,14 +456,10 @@ func (a *authChange) apply(ctx context.Context, auth *authenticator, tx *sql.Tx,
 		}
 		health := (*Health)(nil).after(a.report, now)
 		return kinds, storeHealth(ctx, tx, c.Environment, c.UUID, &health)
-	case c.Credentials != nil && !c.Credentials.AllowsHosts(a.hosts):
+	case c.Credentials != nil && !contain(allowedHosts(a.source.Engine, a.source.Target, c.Credentials), a.hosts):
 		return c.moveTo(NeedsReauth, ReasonHostChanged), nil
 	case c.Credentials != nil && c.EnabledReason == ReasonHostChanged:
-		// The change was reversed before anything was sent.
-		if c.Health != nil && c.Health.Refusals >= refusalsUntilReauth {
-			return c.moveTo(NeedsReauth, ReasonCredentialsRefused), nil
-		}
-		return c.moveTo(Active, ""), nil
+		return c.restore(), nil // the change was reversed before anything was sent
 	default:
 		return nil, nil
 	}

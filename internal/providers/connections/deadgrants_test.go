@@ -22,17 +22,7 @@ import (
 func TestDeadCredentialsAreNotSentAgain(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
-		w := newWorld(t, s)
-		f := w.newFolder(t, tokenAPI)
-		w.svc = f.svc
-		watch := connections.ClientWatch{Clock: w.clock, ClientModes: func(string) []string { return []string{"oauth2"} },
-			OnChange: func() []connections.ChangeHook { return nil }}
-		own := configs.New(configs.Options{DB: s.DB, Clock: w.clock, Box: w.box, Providers: f.live,
-			Environments: environments{}, Clients: everyProvider{}, Connections: connections.CountOfConfig,
-			OnClientChange: []configs.ClientHook{watch.Changed}})
-		_, err := own.Create(t.Context(), w.a, configs.NewConfig{Provider: "acme", Change: configs.Change{
-			ClientID: patch.To("the-client")}})
-		require.NoError(t, err)
+		w, _ := newTokenWorld(t, s)
 		p := newRotor(t)
 		w.rotating(t, p)
 		renewer := connections.NewRenewer(w.svc)
@@ -50,12 +40,12 @@ func TestDeadCredentialsAreNotSentAgain(t *testing.T) {
 		use()
 		require.Equal(t, 1, p.exchanges(), "nothing is sent by itself")
 		p.set(func() { p.refresh = "refresh-0" })
-		_, err = renewer.Refresh(t.Context(), w.a, "acme", "oauth2")
+		_, err := renewer.Refresh(t.Context(), w.a, "acme", "oauth2")
 		require.NoError(t, err)
 		require.Equal(t, connections.Active, w.read(t, "oauth2").Status)
 		require.Equal(t, 2, p.exchanges())
 
-		_, err = own.Update(t.Context(), w.a, "acme", configs.Change{ClientID: patch.To("another-client")})
+		_, err = w.configs.Update(t.Context(), w.a, "acme", configs.Change{ClientID: patch.To("another-client")})
 		require.NoError(t, err)
 		require.Equal(t, connections.ReasonClientChanged, w.read(t, "oauth2").StatusReason)
 		w.clock.Advance(2 * time.Hour)
@@ -71,6 +61,17 @@ func TestDeadCredentialsAreNotSentAgain(t *testing.T) {
 		require.NoError(t, service.Drain(t.Context()))
 		require.NoError(t, service.Stop(t.Context()))
 		require.Equal(t, 2, p.exchanges())
+
+		_, err = w.configs.Update(t.Context(), w.a, "acme", configs.Change{ClientID: patch.To("the-client")})
+		require.NoError(t, err)
+		w.followConfigs(t)
+		require.Equal(t, connections.Active, w.read(t, "oauth2").Status)
+		require.Equal(t, 1, count(t, w, "SELECT count(*) FROM token_refreshes WHERE due_ms <= $1",
+			clock.Millis(w.clock.Now().Add(time.Minute))), "the postponement ends")
+		c := w.read(t, "oauth2")
+		_, err = connections.AccessToken(t.Context(), w.svc, &c)
+		require.NoError(t, err)
+		require.Equal(t, 3, p.exchanges())
 	})
 }
 

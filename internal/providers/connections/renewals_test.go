@@ -172,14 +172,7 @@ func (w *world) withTokens(t *testing.T) (same *world, other *connections.Servic
 	t.Helper()
 	f := w.newFolder(t, tokenAPI)
 	w.svc, other = f.svc, w.newFolder(t, tokenAPI).svc
-	w.watch = connections.ClientWatch{Clock: w.clock, ClientModes: func(string) []string { return []string{"oauth2"} },
-		OnChange: func() []connections.ChangeHook { return w.hooks }}
-	changed := func(ctx context.Context, tx *sql.Tx, change configs.ClientChange) error {
-		return w.watch.Changed(ctx, tx, change)
-	}
-	w.configs = configs.New(configs.Options{DB: w.store.DB, Clock: w.clock, Box: w.box, Providers: f.live,
-		Environments: environments{}, Clients: everyProvider{}, Connections: connections.CountOfConfig,
-		OnClientChange: []configs.ClientHook{changed}})
+	w.configs = f.configs
 	_, err := w.configs.Create(t.Context(), w.a, configs.NewConfig{Provider: "acme", Key: ptr("acme"),
 		Change: configs.Change{ClientID: patch.To("the-client")}})
 	require.NoError(t, err)

@@ -51,10 +51,6 @@ func (r Renewer) Refresh(ctx context.Context, actor access.Principal, providerCo
 	if err != nil {
 		return Connection{}, err
 	}
-	if c.EnabledReason == ReasonClientChanged {
-		return Connection{}, apperr.New(apperr.CodeConnectionNotReady,
-			"The credentials belong to a former OAuth client of the provider configuration; give them again")
-	}
 	if _, err := s.auth.tokens.Renew(ctx, account, true); err != nil {
 		return Connection{}, err //nolint:wrapcheck // as documented
 	}

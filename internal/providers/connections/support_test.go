@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"testing"
 	"time"
@@ -48,9 +49,9 @@ type world struct {
 	limits []*limiter.Limiter
 	// hooks are those of services that are made from now on.
 	hooks []connections.ChangeHook
-	// configs and watch are those of a world with tokens.
+	// configs are those of svc in a world with tokens; watch follows their changes.
 	configs *configs.Service
-	watch   connections.ClientWatch
+	watch   *connections.ConfigWatch
 }
 
 func newWorld(t *testing.T, s testkit.Store) *world {
@@ -65,6 +66,8 @@ func newWorld(t *testing.T, s testkit.Store) *world {
 	_, err = s.DB.Write().ExecContext(t.Context(), `INSERT INTO teams (id, name, created_ms) VALUES ('team_x', 'x', 0)`)
 	require.NoError(t, err)
 	w.a, w.b = w.principal(t, "a"), w.principal(t, "b")
+	w.watch = &connections.ConfigWatch{Clock: w.clock, ClientModes: func(string) []string { return []string{"oauth2"} },
+		OnChange: func() []connections.ChangeHook { return w.hooks }}
 	w.svc = w.newService(t)
 	return w
 }
@@ -127,7 +130,22 @@ func (w *world) newLimits(t *testing.T) *limiter.Limiter {
 func (w *world) newConfigs(providers configs.Providers) *configs.Service {
 	return configs.New(configs.Options{DB: w.store.DB, Clock: w.clock, Box: w.box, Providers: providers,
 		Environments: environments{}, Connections: connections.CountOfConfig, Clients: everyProvider{},
+		Hosts: definitions{providers}, OnAccessChange: []configs.AccessHook{
+			func(ctx context.Context, tx *sql.Tx, c configs.AccessChange) error {
+				return w.watch.Changed(ctx, tx, c)
+			}},
 		Targets: egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{})})
+}
+
+// definitions knows the hosts of providers.
+type definitions struct{ providers configs.Providers }
+
+func (d definitions) HostsOf(slug string) (bool, func(*url.URL) bool) {
+	p, ok := d.providers.Get(slug)
+	if !ok || p.Outbound == nil {
+		return false, nil
+	}
+	return true, func(u *url.URL) bool { return p.Outbound.AllowsURL(u, true) }
 }
 
 func github(connectionID string) connections.NewConnection {

@@ -64,6 +64,11 @@ type Set struct {
 	// Hosts are the hosts that the values were given for, sorted: host names in lower case, with a port unless it is that
 	// of https. The values must never be sent to another.
 	Hosts []string
+	// BaseURL is the base URL of the provider configuration for which they were given; empty for none, nil if it is not
+	// known.
+	BaseURL *string
+	// ClientID is the OAuth client to which they belong; empty for none, or if it is not known.
+	ClientID string
 	// ScopesRequested and ScopesGranted are OAuth scopes in the order in which they were given; empty if unknown.
 	ScopesRequested, ScopesGranted []string
 	// Fingerprint is the same for two sets of one environment exactly if they have the same values: 16 hexadecimal
@@ -83,14 +88,6 @@ type Set struct {
 	RefreshError    string
 }
 
-// AllowsHosts reports whether the values were given for each of the hosts.
-func (s *Set) AllowsHosts(hosts []string) bool {
-	return !slices.ContainsFunc(hosts, func(host string) bool {
-		_, found := slices.BinarySearch(s.Hosts, host)
-		return !found
-	})
-}
-
 // New are credentials to store.
 type New struct {
 	ConnectionUUID string
@@ -98,6 +95,8 @@ type New struct {
 	Mode           string
 	Values         Values
 	Hosts          []string
+	// BaseURL and ClientID are as in Set.
+	BaseURL, ClientID string
 	// ScopesRequested and ScopesGranted are nil where a mode has none.
 	ScopesRequested, ScopesGranted []string
 	// ExpiresAt is as in Set.

@@ -33,6 +33,8 @@ func setColumns(s *Set) db.Columns {
 		db.Col("auth_mode", &s.Mode),
 		db.Col("fields", db.JSON(&s.Fields)),
 		db.Col("hosts", db.JSON(&s.Hosts)),
+		db.Col("base_url", &s.BaseURL),
+		db.Col("client_id", &s.ClientID),
 		db.Col("scopes_requested", db.JSON(&s.ScopesRequested)),
 		db.Col("scopes_granted", db.JSON(&s.ScopesGranted)),
 		db.Col("fingerprint", &s.Fingerprint),
@@ -64,7 +66,7 @@ func replace(ctx context.Context, tx *sql.Tx, s *Set) (revision int64, err error
 	}
 	err = tx.QueryRowContext(ctx, "INSERT INTO connection_credentials ("+c.Names()+") VALUES "+db.In(1, len(c))+`
 		ON CONFLICT (connection_uuid) DO UPDATE SET auth_mode = excluded.auth_mode, fields = excluded.fields,
-			hosts = excluded.hosts, scopes_requested = excluded.scopes_requested, scopes_granted = excluded.scopes_granted,
+			hosts = excluded.hosts, base_url = excluded.base_url, client_id = excluded.client_id, scopes_requested = excluded.scopes_requested, scopes_granted = excluded.scopes_granted,
 			fingerprint = excluded.fingerprint, revision = connection_credentials.revision + 1,
 			stored_ms = excluded.stored_ms, expires_ms = excluded.expires_ms, refreshed_ms = NULL, refresh_failures = 0,
 			refresh_error = ''
@@ -85,6 +87,17 @@ func update(ctx context.Context, tx *sql.Tx, s *Set, revision int64) (bool, erro
 		return false, fmt.Errorf("renew credentials: %w", err)
 	}
 	return changed, nil
+}
+
+// assign stores the OAuth client of credentials that have none.
+func assign(ctx context.Context, tx *sql.Tx, env id.Environment, connectionUUID, clientID string) (bool, error) {
+	s := Set{ClientID: clientID}
+	assigned, err := db.Update(ctx, tx, "UPDATE connection_credentials", setColumns(&s).Only("client_id"),
+		owned(env, connectionUUID).And("client_id = ''"))
+	if err != nil {
+		return false, fmt.Errorf("store the client of credentials: %w", err)
+	}
+	return assigned, nil
 }
 
 // maxErrorBytes bounds the message of a refresh that failed.

@@ -56,7 +56,7 @@ func (v *Vault) Store(ctx context.Context, tx *sql.Tx, in *New) (Set, error) {
 		return Set{}, err
 	}
 	s := Set{ConnectionUUID: in.ConnectionUUID, Environment: in.Environment, Mode: in.Mode, Fields: in.Values.names(),
-		Hosts: sorted(in.Hosts), ScopesRequested: orEmpty(in.ScopesRequested), ScopesGranted: orEmpty(in.ScopesGranted),
+		Hosts: sorted(in.Hosts), BaseURL: &in.BaseURL, ClientID: in.ClientID, ScopesRequested: orEmpty(in.ScopesRequested), ScopesGranted: orEmpty(in.ScopesGranted),
 		Fingerprint: v.fingerprint(in.Environment, in.Values), Revision: 1, StoredAt: roundMillis(v.clock.Now()),
 		ExpiresAt: in.ExpiresAt}
 	revision, err := replace(ctx, tx, &s)
@@ -147,6 +147,21 @@ func (*Vault) Delete(ctx context.Context, tx *sql.Tx, env id.Environment, connec
 func (*Vault) Sets(ctx context.Context, q db.Querier, env id.Environment, connectionUUIDs []string) (map[string]Set,
 	error) {
 	return sets(ctx, q, env, connectionUUIDs)
+}
+
+// Describe is the method Sets of a Vault, for callers without one.
+func Describe(ctx context.Context, q db.Querier, env id.Environment, connectionUUIDs []string) (map[string]Set, error) {
+	return sets(ctx, q, env, connectionUUIDs)
+}
+
+// Assign notes to which OAuth client credentials belong of which that is not known. The caller calls Forget when the
+// transaction has ended.
+func (*Vault) Assign(ctx context.Context, tx *sql.Tx, env id.Environment, connectionUUID, clientID string) error {
+	assigned, err := assign(ctx, tx, env, connectionUUID, clientID)
+	if err != nil || !assigned {
+		return err
+	}
+	return db.Bump(ctx, tx, collection, connectionUUID)
 }
 
 // Sealed are the credentials of a connection as they are stored. They are shared and read-only.

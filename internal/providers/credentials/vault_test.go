@@ -139,8 +139,6 @@ func TestStoreReplaces(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, first, stored)
 		require.Equal(t, []string{"a.example.com", "b.example.com"}, stored.Hosts)
-		require.True(t, stored.AllowsHosts([]string{"b.example.com"}))
-		require.False(t, stored.AllowsHosts([]string{"a.example.com", "c.example.com"}))
 		require.Equal(t, []string{"access_token", "refresh_token"}, stored.Fields)
 		require.Equal(t, []string{"write", "read"}, stored.ScopesRequested)
 		require.Equal(t, expires, *stored.ExpiresAt)

@@ -155,31 +155,62 @@ func (e *Engine) Hosts(t Target) ([]string, error) {
 	}
 	r := e.renderer(&Values{Target: t}, m)
 	hosts := map[string]bool{}
-	if t.BaseURL == "" {
-		for _, base := range e.basesOf(m) {
-			if err := e.addHost(r, "base_url", base, hosts); err != nil {
-				return nil, err
-			}
-		}
-	} else {
+	if t.BaseURL != "" {
 		urls, err := e.base(r)
 		if err != nil {
 			return nil, err
 		}
 		hosts[originOf(urls[0])] = true
 	}
-	for _, p := range e.probes {
-		if p.url == nil || !p.covers(m) {
-			continue
-		}
-		if err := e.addHost(r, p.field, p.url, hosts); err != nil {
-			return nil, err
-		}
-	}
-	if err := e.addEndpoints(r, m, hosts); err != nil {
+	if err := e.addHosts(r, e.targets(&t, m), hosts); err != nil {
 		return nil, err
 	}
 	return slices.Sorted(maps.Keys(hosts)), nil
+}
+
+// FixedHosts returns those of Hosts that the definition names for all connections, whatever their settings are, so that
+// only another version of the definition changes them.
+func (e *Engine) FixedHosts(t Target) []string {
+	m, ok := e.Mode(t.Mode)
+	if !ok {
+		return nil
+	}
+	targets := e.targets(&t, m)
+	maps.DeleteFunc(targets, func(_ string, u *urlTemplate) bool { return !u.isFixed() })
+	hosts := map[string]bool{}
+	if err := e.addHosts(e.renderer(&Values{Target: t}, m), targets, hosts); err != nil {
+		return nil // as Hosts reports
+	}
+	return slices.Sorted(maps.Keys(hosts))
+}
+
+// targets returns the URLs that requests with credentials of a mode go to, by their fields, but for a base URL that
+// replaces the definition's.
+func (e *Engine) targets(t *Target, m *Mode) map[string]*urlTemplate {
+	out := m.endpoints()
+	delete(out, fieldAuthorize) // no credential goes there
+	if t.BaseURL == "" {
+		for i, base := range e.basesOf(m) {
+			out["base_url "+strconv.Itoa(i)] = base
+		}
+	}
+	for _, p := range e.probes {
+		if p.url != nil && p.covers(m) {
+			out[p.field] = p.url
+		}
+	}
+	return out
+}
+
+// addHosts adds the hosts of URLs, in the order of their fields.
+func (e *Engine) addHosts(r *renderer, urls map[string]*urlTemplate, hosts map[string]bool) error {
+	for _, field := range slices.Sorted(maps.Keys(urls)) {
+		blame, _, _ := strings.Cut(field, " ")
+		if err := e.addHost(r, blame, urls[field], hosts); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addHost adds the host of a URL, which has to be an allowed one.
@@ -200,8 +231,9 @@ func (e *Engine) EndpointHosts(t Target) ([]string, error) {
 	if !ok {
 		return nil, refuse("mode", "is not a mode of this provider")
 	}
-	hosts := map[string]bool{}
-	if err := e.addEndpoints(e.renderer(&Values{Target: t}, m), m, hosts); err != nil {
+	urls, hosts := m.endpoints(), map[string]bool{}
+	delete(urls, fieldAuthorize) // no credential goes there
+	if err := e.addHosts(e.renderer(&Values{Target: t}, m), urls, hosts); err != nil {
 		return nil, err
 	}
 	return slices.Sorted(maps.Keys(hosts)), nil
@@ -219,19 +251,10 @@ func (e *Engine) ChosenHosts(t Target) ([]string, error) {
 		return nil, nil
 	}
 	urls := m.endpoints()
-	delete(urls, fieldAuthorize)
 	if m.Kind == OAuth1 { // the client signs every request
-		if t.BaseURL == "" {
-			for i, base := range e.basesOf(m) {
-				urls["base_url "+strconv.Itoa(i)] = base
-			}
-		}
-		for _, p := range e.probes {
-			if p.url != nil && p.covers(m) {
-				urls[p.field] = p.url
-			}
-		}
+		urls = e.targets(&t, m)
 	}
+	delete(urls, fieldAuthorize)
 	r := e.renderer(&Values{Target: t}, m)
 	hosts := map[string]bool{}
 	for field, u := range urls {
@@ -265,19 +288,6 @@ func (e *Engine) fixes(r *renderer, t *urlTemplate, u *url.URL) bool {
 		}
 	}
 	return false
-}
-
-// addEndpoints adds the hosts of the mode's endpoints.
-func (e *Engine) addEndpoints(r *renderer, m *Mode, hosts map[string]bool) error {
-	for field, endpoint := range m.endpoints() {
-		if field == fieldAuthorize {
-			continue // no credential goes there
-		}
-		if err := e.addHost(r, field, endpoint, hosts); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // onlyHost returns the URL without path and query, whose values may not be known yet.

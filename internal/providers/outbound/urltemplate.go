@@ -160,6 +160,9 @@ func (u *urlTemplate) render(r *renderer) (*url.URL, error) {
 	return parsed, nil
 }
 
+// isFixed reports whether the host is the same for all connections.
+func (u *urlTemplate) isFixed() bool { return u.whole == "" && len(u.host.names()) == 0 }
+
 // base returns the URL without path and query.
 func (u *urlTemplate) base(r *renderer) (string, error) {
 	if u.whole != "" {

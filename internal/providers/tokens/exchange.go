@@ -42,6 +42,8 @@ func (s *Service) run(ctx context.Context, held *row, asked bool) error {
 		return s.finish(ctx, held, &at, nil, "", err)
 	case a.Idle:
 		return s.finish(ctx, held, postponed(now), nil, "", notReady("The connection is disabled", nil))
+	case a.Foreign:
+		return s.finish(ctx, held, postponed(now), nil, "", errForeign())
 	case a.Dead && !asked:
 		return s.finish(ctx, held, postponed(now), nil, "", errDead())
 	}

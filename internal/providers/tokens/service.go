@@ -32,9 +32,12 @@ type Account struct {
 	Version time.Time
 	// Idle is true for a connection for which nothing is sent by itself: it is disabled.
 	Idle bool
-	// Dead is true if the provider has refused to renew the credentials, or if they belong to another OAuth client than
-	// the present one. Nothing is sent with them then unless a user wants it.
+	// Dead is true if the provider has refused to renew the credentials. Nothing is sent with them then unless a user
+	// wants it.
 	Dead bool
+	// Foreign is true if they belong to another OAuth client than the present one. Nothing is sent with them then: a
+	// provider may end a grant that another client uses.
+	Foreign bool
 }
 
 func (a *Account) mode() *outbound.Mode {
@@ -148,6 +151,17 @@ func (s *Service) Schedule(ctx context.Context, tx *sql.Tx, set *credentials.Set
 		leaseUntil: time.UnixMilli(0)})
 }
 
+// Resume makes something be done about the tokens of a connection that can be used again, in the transaction that allows
+// that: when it would have been done, and not after a postponement.
+func (s *Service) Resume(ctx context.Context, tx *sql.Tx, a *Account) error {
+	mode := a.mode()
+	if mode == nil {
+		return nil
+	}
+	return resume(ctx, tx, a.Environment, a.ConnectionUUID, dueTime(mode, &a.Sealed.Set, s.cfg.Clock.Now(),
+		s.cfg.Random()))
+}
+
 // endpointOf names the hosts that respond to exchanges.
 func endpointOf(source Source) string {
 	hosts, err := source.Engine.EndpointHosts(source.Target)
@@ -174,7 +188,10 @@ func (s *Service) Renew(ctx context.Context, a *Account, asked bool) (*Account, 
 	if !a.IsRenewable() {
 		return nil, notReady("The provider does not renew these credentials", nil)
 	}
-	if a.Dead && !asked {
+	switch {
+	case a.Foreign:
+		return nil, errForeign()
+	case a.Dead && !asked:
 		return nil, errDead()
 	}
 	seen := a.Sealed.Revision
@@ -278,6 +295,11 @@ func notReady(message string, cause error) error {
 }
 
 func errDead() error { return notReady("The connection needs its credentials again", nil) }
+
+func errForeign() error {
+	return notReady("The credentials belong to another OAuth client than that of the provider configuration; give them "+
+		"again", nil)
+}
 
 // busyInterval is how often a request looks whether the exchange of another node has ended.
 const busyInterval = 100 * time.Millisecond

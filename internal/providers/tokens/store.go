@@ -87,6 +87,21 @@ func schedule(ctx context.Context, tx *sql.Tx, r *row) error {
 	return nil
 }
 
+// resume stores an earlier time at which something is done about the tokens of a connection. An exchange in progress
+// goes on.
+func resume(ctx context.Context, tx *sql.Tx, env id.Environment, connectionUUID string, due *time.Time) error {
+	r := row{due: due}
+	if due == nil {
+		return nil
+	}
+	_, err := db.Update(ctx, tx, "UPDATE token_refreshes", columns(&r).Only("due_ms"),
+		owned(env, connectionUUID).And("due_ms > ?", clock.Millis(*due)))
+	if err != nil {
+		return fmt.Errorf("store when tokens are renewed: %w", err)
+	}
+	return nil
+}
+
 // take takes the lease of those of the connections that no exchange in progress has, and returns their rows. An
 // exchange that has not released an earlier lease counts as interrupted. With onlyDue, rows that are not due any more
 // are left.

@@ -61,14 +61,16 @@ type Change struct {
 	DisplayName patch.Field[string] `json:"display_name,omitempty" minLength:"1" maxLength:"100" example:"GitHub of the European unit"`
 	// Your OAuth client at the provider. Members merge: absent ones stay. `null` removes the client with its secrets. Only
 	// providers whose connections use an OAuth client accept it. Another `client_id` gives the connections that have
-	// tokens of the former client the status `needs_reauth`; another secret or key of the same client interrupts nothing.
+	// tokens of the former client the status `needs_reauth`, until that one returns; another secret or key of the same
+	// client interrupts nothing.
 	OAuth patch.Field[ClientChange] `json:"oauth,omitempty"`
 	// The scopes that connections request by default; at most 100. The default, `null`, means those of the provider's
 	// definition. Only providers whose connections use an OAuth client accept it.
 	Scopes patch.Field[[]string] `json:"scopes,omitempty" maxItems:"100" example:"[\"repo\"]"`
 	// A base URL that replaces the one of the provider's definition: an https URL without a query and without a slash at
-	// its end, on a host that the definition allows. The default, `null`, means that of the definition. Only providers
-	// whose definition has an API accept it.
+	// its end, on a host that the definition allows. The default, `null`, means that of the definition. A base URL on
+	// another host gives connections whose credentials were given for the former one the status `needs_reauth`. Only
+	// providers whose definition has an API accept it.
 	BaseURL patch.Field[string] `json:"base_url,omitempty" maxLength:"2048" format:"uri" example:"https://github.example.com/api/v3"`
 	// A budget of requests for each connection that replaces the one of the provider's definition. Members merge; a new
 	// budget needs both. The default, `null`, means that of the definition. Only providers whose definition has an API

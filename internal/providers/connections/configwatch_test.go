@@ -18,7 +18,7 @@ import (
 // Another OAuth client makes all connections with tokens of the former one need their credentials again, each with an
 // event, however many there are: the first ones with the change, the others from a worker. It leaves credentials that
 // were given since, and those that do not belong to the client. A command line leaves all connections to the server,
-// so that no event is missing.
+// so that no event is missing. When the former client returns, its tokens can be used again.
 func TestAnotherClient(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -42,12 +42,7 @@ func TestAnotherClient(t *testing.T) {
 			_, err := w.configs.Update(t.Context(), w.a, "acme", configs.Change{ClientID: patch.To(clientID)})
 			require.NoError(t, err)
 		}
-		work := func() {
-			job := w.watch.Extend(module.Module{}, w.svc).Jobs[0]
-			_, err := job.Run(t.Context())
-			require.NoError(t, err)
-			require.Zero(t, count(t, w, "SELECT count(*) FROM connection_client_changes"))
-		}
+		work := func() { w.followConfigs(t) }
 		condemned := func() int {
 			return count(t, w, "SELECT count(*) FROM connections WHERE status = 'needs_reauth'")
 		}
@@ -77,5 +72,48 @@ func TestAnotherClient(t *testing.T) {
 		require.Equal(t, connections.NeedsReauth, after.Status)
 		require.Equal(t, connections.ReasonClientChanged, after.StatusReason)
 		require.Len(t, seen(connections.LostCredentials), many)
+
+		w.clock.Advance(time.Second)
+		change("the-client")
+		work()
+		require.Equal(t, 1, condemned())
+		require.Equal(t, connections.ReasonClientChanged, w.read(t, id).StatusReason)
+		require.Len(t, seen(connections.Recovered), many-1)
+	})
+}
+
+// followConfigs lets the worker give all connections the status that a change of their configuration leads to.
+func (w *world) followConfigs(t *testing.T) {
+	t.Helper()
+	job := w.watch.Extend(module.Module{}, w.svc).Jobs[0]
+	_, err := job.Run(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, count(t, w, "SELECT count(*) FROM connection_client_changes"))
+}
+
+// Tokens of a client that is not known belong to the first one that the provider configuration gets, and so do not
+// change with it. Another one makes them unusable, until it is that again.
+func TestFirstClient(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w, _ := newTokenWorld(t, s)
+		change := func(clientID patch.Field[string], status connections.Status) {
+			t.Helper()
+			_, err := w.configs.Update(t.Context(), w.a, "acme", configs.Change{ClientID: clientID})
+			require.NoError(t, err)
+			w.followConfigs(t)
+			if status != "" {
+				require.Equal(t, status, w.read(t, "oauth2").Status)
+			}
+		}
+		change(patch.Clear[string](), "")
+		in := tokenConnection("oauth2", newRotor(t), connections.Credentials{
+			Values: map[string]secretbox.Secret{"access_token": "access-0"}})
+		in.Untested = true
+		w.create(t, w.a, in)
+		change(patch.To("first"), connections.Active)
+		change(patch.To("second"), connections.NeedsReauth)
+		change(patch.Clear[string](), connections.NeedsReauth)
+		change(patch.To("first"), connections.Active)
 	})
 }
