@@ -59,8 +59,8 @@ type Environments interface {
 	RequireLive(ctx context.Context, tx *sql.Tx, env id.Environment) error
 }
 
-// AccessChange says that a configuration has another OAuth client or base URL. Tokens of the former client are of no use
-// to the new one, and credentials belong to the hosts for which they were given.
+// AccessChange says that a configuration has another OAuth client or base URL. Tokens of the former client are of no
+// use to the new one, and credentials belong to the hosts for which they were given.
 type AccessChange struct {
 	Environment id.Environment
 	Key         string
@@ -69,7 +69,8 @@ type AccessChange struct {
 	Before, After string
 }
 
-// AccessHook is called in the transaction that gives a configuration another client or base URL. An error undoes the transaction.
+// AccessHook is called in the transaction that gives a configuration another client or base URL. An error undoes the
+// transaction.
 type AccessHook func(ctx context.Context, tx *sql.Tx, change AccessChange) error
 
 // UseCounter returns how many resources of the environment belong to a configuration. It is called in the transaction

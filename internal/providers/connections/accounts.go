@@ -199,8 +199,8 @@ func (a *authenticator) account(ctx context.Context, c *Connection) (*tokens.Acc
 	return account, nil
 }
 
-// clientOf returns the id of the OAuth client of a connection's provider configuration; empty if there is none, or for a
-// mode that needs none.
+// clientOf returns the id of the OAuth client of a connection's provider configuration; empty if there is none, or for
+// a mode that needs none.
 func (a *authenticator) clientOf(ctx context.Context, c *Connection, mode *outbound.Mode) (string, error) {
 	if !mode.Client {
 		return "", nil
@@ -212,9 +212,9 @@ func (a *authenticator) clientOf(ctx context.Context, c *Connection, mode *outbo
 	return config.ClientID, nil
 }
 
-// allowedHosts returns the hosts to which stored credentials may be sent: those for which they were given and, while the
-// provider configuration has the base URL that it had then, those that the definition names whatever the settings are.
-// Only a new version of the definition adds such.
+// allowedHosts returns the hosts to which stored credentials may be sent: those for which they were given and, while
+// the provider configuration has the base URL that it had then, those that the definition names whatever the settings
+// are. Only a new version of the definition adds such.
 func allowedHosts(engine *outbound.Engine, target outbound.Target, set *credentials.Set) []string {
 	if set.BaseURL == nil || *set.BaseURL != target.BaseURL {
 		return set.Hosts

@@ -66,7 +66,8 @@ func replace(ctx context.Context, tx *sql.Tx, s *Set) (revision int64, err error
 	}
 	err = tx.QueryRowContext(ctx, "INSERT INTO connection_credentials ("+c.Names()+") VALUES "+db.In(1, len(c))+`
 		ON CONFLICT (connection_uuid) DO UPDATE SET auth_mode = excluded.auth_mode, fields = excluded.fields,
-			hosts = excluded.hosts, base_url = excluded.base_url, client_id = excluded.client_id, scopes_requested = excluded.scopes_requested, scopes_granted = excluded.scopes_granted,
+			hosts = excluded.hosts, base_url = excluded.base_url, client_id = excluded.client_id,
+			scopes_requested = excluded.scopes_requested, scopes_granted = excluded.scopes_granted,
 			fingerprint = excluded.fingerprint, revision = connection_credentials.revision + 1,
 			stored_ms = excluded.stored_ms, expires_ms = excluded.expires_ms, refreshed_ms = NULL, refresh_failures = 0,
 			refresh_error = ''

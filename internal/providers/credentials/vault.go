@@ -56,7 +56,8 @@ func (v *Vault) Store(ctx context.Context, tx *sql.Tx, in *New) (Set, error) {
 		return Set{}, err
 	}
 	s := Set{ConnectionUUID: in.ConnectionUUID, Environment: in.Environment, Mode: in.Mode, Fields: in.Values.names(),
-		Hosts: sorted(in.Hosts), BaseURL: &in.BaseURL, ClientID: in.ClientID, ScopesRequested: orEmpty(in.ScopesRequested), ScopesGranted: orEmpty(in.ScopesGranted),
+		Hosts: sorted(in.Hosts), BaseURL: &in.BaseURL, ClientID: in.ClientID,
+		ScopesRequested: orEmpty(in.ScopesRequested), ScopesGranted: orEmpty(in.ScopesGranted),
 		Fingerprint: v.fingerprint(in.Environment, in.Values), Revision: 1, StoredAt: roundMillis(v.clock.Now()),
 		ExpiresAt: in.ExpiresAt}
 	revision, err := replace(ctx, tx, &s)

@@ -151,8 +151,8 @@ func (s *Service) Schedule(ctx context.Context, tx *sql.Tx, set *credentials.Set
 		leaseUntil: time.UnixMilli(0)})
 }
 
-// Resume makes something be done about the tokens of a connection that can be used again, in the transaction that allows
-// that: when it would have been done, and not after a postponement.
+// Resume makes something be done about the tokens of a connection that can be used again, in the transaction that
+// allows that: when it would have been done, and not after a postponement.
 func (s *Service) Resume(ctx context.Context, tx *sql.Tx, a *Account) error {
 	mode := a.mode()
 	if mode == nil {
