@@ -149,7 +149,7 @@ func (p *parts) build() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	providerLimits := limiter.New(limiter.Config{DB: p.db, Clock: p.clock, Budgets: budgets})
+	providerLimits := limiter.New(limiter.Config{DB: p.db, Clock: p.limitClock(), Wall: p.clock, Budgets: budgets})
 	vault := credentials.NewVault(credentials.Config{DB: p.db, Clock: p.clock, Box: p.box, Pepper: p.installation.Pepper})
 	onChange = []connections.ChangeHook{own.ConnectionChanged}
 	conns, err := connections.New(connections.Config{DB: p.db, Clock: p.clock, Box: p.box, Providers: p.providers,

@@ -58,6 +58,8 @@ type rotor struct {
 	n int
 	// down makes the endpoints for tokens respond with 503.
 	down bool
+	// retryAfter is a header of these responses; empty for none.
+	retryAfter string
 	// lose makes it serve the next exchange without a response.
 	lose    bool
 	revoked []string
@@ -111,6 +113,9 @@ func (p *rotor) token(w http.ResponseWriter, r *http.Request) {
 	refused := r.Form.Get("grant_type") == "client_credentials" && r.Form.Get("client_secret") != "good"
 	switch {
 	case p.down:
+		if p.retryAfter != "" {
+			w.Header().Set("Retry-After", p.retryAfter)
+		}
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	case r.Form.Get("grant_type") == "refresh_token" && r.Form.Get("refresh_token") != p.refresh, refused:
@@ -266,7 +271,7 @@ func TestFailedRefreshes(t *testing.T) {
 		_, err = connections.AccessToken(t.Context(), w.svc, &c)
 		requireCode(t, apperr.CodeConnectionNotReady, err)
 		require.Equal(t, 1, p.exchanges(), "the cool-down keeps requests from asking again")
-		w.clock.Advance(31 * time.Second)
+		w.clock.Advance(37 * time.Second) // the back-off is up to a fifth longer
 		token, err := connections.AccessToken(t.Context(), w.svc, &c)
 		require.NoError(t, err)
 		require.Equal(t, "access-2", token)

@@ -120,6 +120,7 @@ func (r Renewer) revoking(ctx context.Context, actor access.Principal, providerC
 	out, asked := Revocation{Reason: noRequest}, false
 	waiting, cancel := context.WithTimeout(ctx, aloneTimeout)
 	defer cancel()
+	r.freshen(waiting, &c)
 	err = s.auth.tokens.Alone(waiting, c.Environment, c.UUID, func(a *tokens.Account) error {
 		out, asked = r.upstream(ctx, a), true
 		return remove()
@@ -133,6 +134,18 @@ func (r Renewer) revoking(ctx context.Context, actor access.Principal, providerC
 		return Revocation{}, err //nolint:wrapcheck // the database is away
 	default:
 		return out, remove() // they cannot be used
+	}
+}
+
+// freshen renews an access token that has expired, if the provider wants it in the request that revokes it. If there is
+// no other one, the request is made with that.
+func (r Renewer) freshen(ctx context.Context, c *Connection) {
+	a, err := accounts{r.svc}.Account(ctx, c.Environment, c.UUID)
+	if err != nil {
+		return
+	}
+	if mode, ok := a.Source.Engine.Mode(a.Source.Target.Mode); ok && mode.RevokesByToken() {
+		_, _ = r.svc.auth.tokens.Fresh(ctx, a)
 	}
 }
 

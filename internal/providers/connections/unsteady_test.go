@@ -41,6 +41,59 @@ func TestTokensThatExpireImmediately(t *testing.T) {
 	})
 }
 
+// An endpoint that asks to wait is left alone by requests as well, however many there are; they learn how long it
+// takes. Without such a wish, requests do not ask more than once in some minutes while it fails again and again.
+func TestRequestsLeaveAFailingEndpointAlone(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w, _ := newTokenWorld(t, s)
+		p := newRotor(t)
+		c := w.rotating(t, p)
+		w.clock.Advance(2 * time.Minute)
+		use := func() time.Duration {
+			_, err := connections.AccessToken(t.Context(), w.svc, &c)
+			requireCode(t, apperr.CodeConnectionNotReady, err)
+			var refused *apperr.Error
+			require.ErrorAs(t, err, &refused)
+			return refused.RetryAfter
+		}
+		p.set(func() { p.down, p.retryAfter = true, "600" })
+		use()
+		w.clock.Advance(9 * time.Minute)
+		require.Equal(t, time.Minute, use())
+		require.Equal(t, 1, p.exchanges())
+		w.clock.Advance(time.Minute)
+		p.set(func() { p.retryAfter = "" })
+		for range 60 { // of ten seconds each
+			use()
+			w.clock.Advance(10 * time.Second)
+		}
+		require.InDelta(t, 8, p.exchanges(), 2)
+		p.set(func() { p.down = false })
+		w.clock.Advance(2 * time.Minute)
+		_, err := connections.AccessToken(t.Context(), w.svc, &c)
+		require.NoError(t, err, "it is found to work again")
+	})
+}
+
+// A revocation for which the provider wants a valid access token gets one: an expired one is renewed before.
+func TestRevocationWithAnExpiredToken(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w, _ := newTokenWorld(t, s)
+		w.svc = w.newFolder(t, strings.Replace(tokenAPI, `    revoke_url: "${config.base_url}/revoke"
+`, `    revoke: {url: "${config.base_url}/revoke", form: {token: "${cred.access_token}"}, ok: "200"}
+`, 1)).svc
+		p := newRotor(t)
+		w.rotating(t, p)
+		w.clock.Advance(2 * time.Minute)
+		out, err := connections.NewRenewer(w.svc).Revoke(t.Context(), w.a, "acme", "oauth2")
+		require.NoError(t, err)
+		require.Equal(t, connections.Revocation{Upstream: true}, out)
+		require.Equal(t, []string{"access-1"}, p.revoked)
+	})
+}
+
 // instanceAPI is a definition whose API is at a host that the token names.
 var instanceAPI = strings.NewReplacer(
 	`  base_url: {type: url, title: URL, example: "https://api.rotor.example"}`,

@@ -29,6 +29,15 @@ func (s *seen) opensAt() time.Time {
 	return s.BlockedUntil
 }
 
+// shift moves the times from one clock to another.
+func (s *seen) shift(by time.Duration) {
+	for _, t := range []*time.Time{&s.ResetAt, &s.BlockedUntil, &s.ObservedAt} {
+		if !t.IsZero() {
+			*t = t.Add(by)
+		}
+	}
+}
+
 // merge adds what was seen at another time. The later response decides about the window, the later end about a block.
 func (s *seen) merge(o seen) {
 	blocked := s.BlockedUntil
@@ -103,14 +112,32 @@ func (k *known) hear(rows []row) {
 func (k *known) merge(connection string, env id.Environment, s seen) *entry {
 	e := k.byConnection[connection]
 	if e == nil {
-		if k.byConnection == nil || len(k.byConnection) >= maxKnown {
-			k.byConnection = map[string]*entry{} // the stored state is read again as it changes
+		if k.byConnection == nil {
+			k.byConnection = map[string]*entry{}
+		}
+		if len(k.byConnection) >= maxKnown {
+			k.makeRoom(s.ObservedAt)
 		}
 		e = &entry{environment: env, seen: seen{Remaining: -1}}
 		k.byConnection[connection] = e
 	}
 	e.merge(s)
 	return e
+}
+
+// makeRoom forgets what is not needed: connections that may send, and if these are few, any others.
+func (k *known) makeRoom(now time.Time) {
+	const enough = maxKnown - maxKnown/10
+	for _, needed := range []bool{true, false} {
+		for connection, e := range k.byConnection { // map order is random enough to choose by
+			if len(k.byConnection) <= enough {
+				return
+			}
+			if !needed || !e.opensAt().After(now) {
+				delete(k.byConnection, connection)
+			}
+		}
+	}
 }
 
 // news returns what is not stored yet, and forgets that it is not.

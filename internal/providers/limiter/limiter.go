@@ -17,8 +17,11 @@ import (
 
 // Config configures a Limiter.
 type Config struct {
-	DB    *db.DB
+	DB *db.DB
+	// Clock is that of requests. One that does not jump keeps no connection waiting while the machine's clock catches up.
 	Clock clock.Clock
+	// Wall is the clock of what is stored and shown; nil for Clock.
+	Wall clock.Clock
 	// Budgets counts requests, for all nodes together.
 	Budgets *ratelimit.Limiter
 }
@@ -31,7 +34,15 @@ type Limiter struct {
 }
 
 // New returns a Limiter. The job of its module brings it the news of other nodes.
-func New(cfg Config) *Limiter { return &Limiter{cfg: cfg, metrics: newMetrics()} }
+func New(cfg Config) *Limiter {
+	if cfg.Wall == nil {
+		cfg.Wall = cfg.Clock
+	}
+	return &Limiter{cfg: cfg, metrics: newMetrics()}
+}
+
+// lead is how much the clock of what is stored is ahead of that of requests.
+func (l *Limiter) lead() time.Duration { return l.cfg.Wall.Now().Sub(l.cfg.Clock.Now()) }
 
 // Caller is what a request is made for.
 type Caller struct {

@@ -40,7 +40,8 @@ func (l *Limiter) Module() module.Module {
 	return module.Module{Name: "providers/limiter",
 		Tables: []module.Table{{Name: "connection_rate_limits",
 			Outlives: "its rows are parts of connections, which are counted"}},
-		Metrics: []prometheus.Collector{l.metrics.requests, l.metrics.limited},
+		ShiftTimes: shiftTimes,
+		Metrics:    []prometheus.Collector{l.metrics.requests, l.metrics.limited},
 		Jobs: []jobs.Periodic{{Name: "share-provider-limits", Run: jobs.Every(syncInterval, l.sync), Last: l.sync, Warn: true,
 			Failure: "cannot share what providers say about their limits"}}}
 }

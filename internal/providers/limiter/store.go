@@ -56,7 +56,10 @@ const (
 
 // sync stores what this node has seen, and reads what others have.
 func (l *Limiter) sync(ctx context.Context) error {
-	rows := l.known.news()
+	rows, lead := l.known.news(), l.lead()
+	for i := range rows {
+		rows[i].shift(lead)
+	}
 	slices.SortFunc(rows, func(a, b row) int { return cmp.Compare(a.connection, b.connection) })
 	for batch := range slices.Chunk(rows, syncBatch) {
 		err := l.store(ctx, batch)
@@ -73,15 +76,43 @@ func (l *Limiter) sync(ctx context.Context) error {
 			return err
 		}
 	}
-	heard, err := db.All(ctx, l.cfg.DB.Read(), columns, "FROM connection_rate_limits", new(db.Where).
-		And("observed_ms > ?", clock.Millis(l.cfg.Clock.Now().Add(-syncOverlap))), "ORDER BY observed_ms DESC LIMIT 500")
+	return l.listen(ctx, lead)
+}
+
+// listen reads what other nodes have seen, all of it however much that is.
+func (l *Limiter) listen(ctx context.Context, lead time.Duration) error {
+	after, last := clock.Millis(l.cfg.Wall.Now().Add(-syncOverlap)), ""
+	for {
+		w := new(db.Where)
+		w.And("(observed_ms > " + w.Arg(after) + " OR observed_ms = " + w.Arg(after) + " AND connection_uuid > " +
+			w.Arg(last) + ")")
+		// A later time is one before the machine's clock was set back, until shiftTimes has moved it.
+		w.And("observed_ms <= ?", clock.Millis(l.cfg.Wall.Now().Add(syncOverlap)))
+		rows, err := db.All(ctx, l.cfg.DB.Read(), columns, "FROM connection_rate_limits", w,
+			fmt.Sprintf("ORDER BY observed_ms, connection_uuid LIMIT %d", syncBatch))
+		if err != nil {
+			return fmt.Errorf("read the rate limits of connections: %w", err)
+		}
+		for i := range rows {
+			after, last = clock.Millis(rows[i].ObservedAt), rows[i].connection
+			rows[i].times()
+			rows[i].shift(-lead)
+		}
+		l.known.hear(rows)
+		if len(rows) < syncBatch {
+			return nil
+		}
+	}
+}
+
+// shiftTimes moves the stored times after the clock was set.
+func shiftTimes(ctx context.Context, tx *sql.Tx, by time.Duration) error {
+	_, err := tx.ExecContext(ctx, `UPDATE connection_rate_limits SET observed_ms = observed_ms + $1,
+		reset_ms = CASE WHEN reset_ms = 0 THEN 0 ELSE reset_ms + $1 END,
+		blocked_ms = CASE WHEN blocked_ms = 0 THEN 0 ELSE blocked_ms + $1 END`, by.Milliseconds())
 	if err != nil {
-		return fmt.Errorf("read the rate limits of connections: %w", err)
+		return fmt.Errorf("move the times of rate limits: %w", err)
 	}
-	for i := range heard {
-		heard[i].times()
-	}
-	l.known.hear(heard)
 	return nil
 }
 
@@ -147,10 +178,11 @@ func (l *Limiter) Of(ctx context.Context, q db.Querier, env id.Environment, uuid
 		rows[i].times()
 		found[rows[i].connection] = rows[i].seen
 	}
-	now, out := l.cfg.Clock.Now(), make(map[string]State, len(uuids))
+	now, lead, out := l.cfg.Wall.Now(), l.lead(), make(map[string]State, len(uuids))
 	for _, uuid := range uuids {
 		last, stored := found[uuid]
 		own, known := l.known.of(uuid)
+		own.shift(lead)
 		switch {
 		case stored && known:
 			last.merge(own)

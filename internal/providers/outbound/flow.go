@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"sallyport/internal/platform/secretbox"
@@ -120,6 +121,21 @@ func (e *Engine) Revocation(ctx context.Context, v Values) (*http.Request, error
 		return nil, nil //nolint:nilnil // documented: there is nothing to send
 	}
 	return e.exchange(ctx, &v, m, "revoke.url", m.revoke)
+}
+
+// RevokesByToken reports whether Revocation has the access token, which must not have expired then.
+func (m *Mode) RevokesByToken() bool {
+	if m.revoke == nil {
+		return false
+	}
+	x := m.revoke
+	templates := []*template{x.url.path, x.url.query}
+	for _, p := range slices.Concat(x.headers, x.form, x.json) {
+		templates = append(templates, p.value)
+	}
+	return slices.ContainsFunc(templates, func(t *template) bool {
+		return slices.Contains(t.names(), name{spaceCred, AccessToken})
+	})
 }
 
 // JudgeRevocation reports whether the credentials are revoked after a response to Revocation: now, or before.

@@ -134,7 +134,7 @@ func (s *Service) succeed(ctx context.Context, held *row, a *Account, grant *Gra
 		return s.cfg.Accounts.Change(ctx, tx, held.environment, held.connectionUUID, func() (*Outcome, error) {
 			now := s.cfg.Clock.Now()
 			next := *held
-			next.attempted, next.interrupted = &now, 0
+			next.attempted, next.notBefore, next.interrupted = &now, nil, 0
 			renewed, err := s.cfg.Vault.Renew(ctx, tx, renewal)
 			if err != nil {
 				return nil, err
@@ -206,14 +206,14 @@ func (s *Service) fail(ctx context.Context, held *row, a *Account, cause error) 
 				return nil, err
 			}
 			next := *held
-			next.attempted, next.due, next.revision = &now, nil, set.Revision
+			next.attempted, next.due, next.notBefore, next.revision = &now, nil, nil, set.Revision
 			if e.Status == 0 && e.Kind == oauth.Temporary {
 				next.interrupted = set.Revision // the request may have been served
 			}
 			outcome := &Outcome{State: Dead, Reason: reason}
 			if e.Kind != oauth.GrantDead {
-				at := retryTime(&set, now, set.RefreshFailures+1, e.RetryAfter, s.cfg.Random())
-				next.due, outcome = &at, nil
+				at, requests := retryTimes(&set, now, set.RefreshFailures+1, e.RetryAfter, s.cfg.Random())
+				next.due, next.notBefore, outcome = &at, &requests, nil
 				if isStale(a.mode(), &set, now) {
 					outcome = &Outcome{State: Failing, Reason: reason}
 				}

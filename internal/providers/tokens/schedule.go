@@ -14,6 +14,9 @@ const (
 	coolDown = 30 * time.Second
 	// maxBackoff is the longest time between two attempts of a renewal that fails.
 	maxBackoff = 30 * time.Minute
+	// maxRequestBackoff is the longest that requests wait for the next attempt, unless the endpoint asks for more: a
+	// provider that works again is found by those who need it.
+	maxRequestBackoff = 2 * time.Minute
 	// postponement is how long a renewal waits that cannot be made, because its connection is disabled or would send
 	// credentials elsewhere.
 	postponement = time.Hour
@@ -94,9 +97,11 @@ func vary(d time.Duration, random float64) time.Duration {
 	return time.Duration(float64(d) * (1 - spread + 2*spread*random))
 }
 
-// retryTime returns when a renewal is attempted again that has failed so many times in a row. The end of the token is
-// not missed: then requests have to wait, and the connection shows why.
-func retryTime(s *credentials.Set, now time.Time, failures int64, asked time.Duration, random float64) time.Time {
+// retryTimes returns when a renewal is attempted again that has failed so many times in a row: by the worker, and by
+// requests that need the token. The end of the token is not missed: then requests have to wait, and the connection
+// shows why.
+func retryTimes(s *credentials.Set, now time.Time, failures int64, asked time.Duration,
+	random float64) (worker, requests time.Time) {
 	wait := coolDown
 	for range failures - 1 {
 		if wait *= 2; wait >= maxBackoff {
@@ -104,11 +109,12 @@ func retryTime(s *credentials.Set, now time.Time, failures int64, asked time.Dur
 			break
 		}
 	}
-	at := now.Add(max(vary(wait, random), coolDown, asked))
-	if s.ExpiresAt != nil && asked == 0 && s.ExpiresAt.After(now.Add(coolDown)) && at.After(*s.ExpiresAt) {
-		return *s.ExpiresAt
+	wait = max(vary(wait, random), coolDown)
+	worker, requests = now.Add(max(wait, asked)), now.Add(max(min(wait, maxRequestBackoff), asked))
+	if s.ExpiresAt != nil && asked == 0 && s.ExpiresAt.After(now.Add(coolDown)) && worker.After(*s.ExpiresAt) {
+		return *s.ExpiresAt, requests
 	}
-	return at
+	return worker, requests
 }
 
 // withNames returns the names of fields with those of values, sorted.

@@ -332,6 +332,12 @@ func (s *Service) renew(ctx context.Context, env id.Environment, uuid string, se
 // since.
 func isRecent(age time.Duration) bool { return age >= 0 && age < coolDown }
 
+// isHeldBack reports whether requests do not have the tokens renewed now. The database's clock may have been set back
+// since the exchange that has failed.
+func (r *row) isHeldBack(now time.Time) bool {
+	return r.notBefore != nil && r.attempted != nil && !now.Before(*r.attempted) && now.Before(*r.notBefore)
+}
+
 // purpose is what a lease is taken for.
 type purpose int
 
@@ -371,6 +377,9 @@ func (s *Service) acquire(ctx context.Context, env id.Environment, uuid string, 
 			return later(coolDown - now.Sub(*r.attempted))
 		case why == need && r.attempted != nil && isRecent(now.Sub(*r.attempted)):
 			return notReady("The access token could not be renewed a moment ago", nil)
+		case why == need && r.isHeldBack(now):
+			return &apperr.Error{Code: apperr.CodeConnectionNotReady, RetryAfter: r.notBefore.Sub(now),
+				Message: "The access token could not be renewed; the next attempt is made later"}
 		case r.leaseUntil.After(now):
 			busy = true
 			return nil

@@ -19,6 +19,8 @@ type row struct {
 	endpoint string
 	// due is when a worker renews them; nil for never. attempted is when the last exchange ended; nil for never.
 	due, attempted *time.Time
+	// notBefore is until when requests do not have them renewed, because the last exchange has failed; nil for any time.
+	notBefore *time.Time
 	// revision is that of the credentials.
 	revision int64
 	// lease is the name of the exchange in progress; empty for none. It ends at leaseUntil, and is about leaseRevision of
@@ -37,6 +39,7 @@ func columns(r *row) db.Columns {
 		db.Col("endpoint", &r.endpoint),
 		db.Col("due_ms", db.NullMillis(&r.due)),
 		db.Col("attempted_ms", db.NullMillis(&r.attempted)),
+		db.Col("not_before_ms", db.NullMillis(&r.notBefore)),
 		db.Col("revision", &r.revision),
 		db.Col("lease", &r.lease),
 		db.Col("lease_until_ms", db.Millis(&r.leaseUntil)),
@@ -78,8 +81,8 @@ func NextRenewals(ctx context.Context, q db.Querier, env id.Environment,
 // schedule stores when the tokens of a connection are renewed. An exchange in progress goes on.
 func schedule(ctx context.Context, tx *sql.Tx, r *row) error {
 	_, err := db.Insert(ctx, tx, "INSERT INTO token_refreshes", columns(r), `ON CONFLICT (connection_uuid) DO UPDATE SET
-		endpoint = excluded.endpoint, due_ms = excluded.due_ms, attempted_ms = NULL, revision = excluded.revision,
-		interrupted_revision = 0
+		endpoint = excluded.endpoint, due_ms = excluded.due_ms, attempted_ms = NULL, not_before_ms = NULL,
+		revision = excluded.revision, interrupted_revision = 0
 		WHERE token_refreshes.environment_id = excluded.environment_id`)
 	if err != nil {
 		return fmt.Errorf("schedule a renewal of tokens: %w", err)
@@ -129,7 +132,7 @@ func release(ctx context.Context, tx *sql.Tx, r *row) (bool, error) {
 	next := *r
 	next.lease, next.leaseUntil = "", time.UnixMilli(0)
 	changed, err := db.Update(ctx, tx, "UPDATE token_refreshes", columns(&next).Only("endpoint", "due_ms", "attempted_ms",
-		"revision", "lease", "lease_until_ms", "interrupted_revision"),
+		"not_before_ms", "revision", "lease", "lease_until_ms", "interrupted_revision"),
 		owned(r.environment, r.connectionUUID).And("lease = ?", held))
 	if err != nil {
 		return false, fmt.Errorf("release the lease of a renewal: %w", err)
