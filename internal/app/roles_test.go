@@ -23,7 +23,7 @@ func TestPartsOfTheWork(t *testing.T) {
 			"store-rejections", "store-secret-matches"},
 		role.Working: {"connection-checks", "delivery-fanouts", "delivery-workers",
 			"enrol-connection-checks", "expire-connect-links", "expire-idempotency-keys", "expire-key-usage",
-			"expire-mails", "expire-rate-limits", "expire-rejections", "expire-replays", "follow-client-changes",
+			"expire-mails", "expire-rate-limits", "expire-rejections", "expire-replays", "follow-config-changes",
 			"forget-replaced-secrets", "measure-replays", "measure-token-refreshes", "remove-expired-events", "replay-worker",
 			"reseal-values", "send-password-resets", "token-refresh", "trim-event-log"},
 	}

@@ -213,8 +213,8 @@ func (a *authenticator) clientOf(ctx context.Context, c *Connection, mode *outbo
 }
 
 // allowedHosts returns the hosts to which stored credentials may be sent: those for which they were given and, while
-// the provider configuration has the base URL that it had then, those that the definition names whatever the settings
-// are. Only a new version of the definition adds such.
+// the provider configuration has the base URL that it had then, those that the definition names for any settings.
+// Only a new version of the definition adds such.
 func allowedHosts(engine *outbound.Engine, target outbound.Target, set *credentials.Set) []string {
 	if set.BaseURL == nil || *set.BaseURL != target.BaseURL {
 		return set.Hosts
@@ -267,6 +267,21 @@ func (a *authenticator) checkClient(ctx context.Context, v *apperr.Violations, c
 	return nil
 }
 
+// resume makes the tokens of a connection that is enabled again be renewed when that is due, and not after the time for
+// which it was put off.
+func (a *authenticator) resume(ctx context.Context, tx *sql.Tx, c *Connection) error {
+	provider, ok := a.providers.Get(c.Provider)
+	sets, err := a.vault.Sets(ctx, tx, c.Environment, []string{c.UUID})
+	set, found := sets[c.UUID]
+	if err != nil || !ok || provider.Outbound == nil || !found {
+		return err
+	}
+	account := &tokens.Account{ConnectionUUID: c.UUID, Environment: c.Environment,
+		Sealed: &credentials.Sealed{Set: set}, Source: tokens.Source{Engine: provider.Outbound,
+			Target: outbound.Target{Mode: set.Mode}}}
+	return a.tokens.Resume(ctx, tx, account) //nolint:wrapcheck // it says what failed
+}
+
 // hasToken reports whether an access token is among the stored values of those names.
 func hasToken(fields []string) bool { return slices.Contains(fields, outbound.AccessToken) }
 
@@ -278,14 +293,18 @@ func (a *authenticator) openClient(ctx context.Context, c *Connection, hosts []s
 		return outbound.Client{}, err
 	}
 	if !known || config.ClientID == "" {
-		return outbound.Client{}, apperr.New(apperr.CodeProviderNotConfigured,
-			"The provider configuration "+c.ProviderConfigKey+" has no OAuth client; set its oauth first")
+		return outbound.Client{}, notConfigured(c)
 	}
 	client, err := a.configs.OpenClient(config, hosts)
 	if err != nil {
 		return outbound.Client{}, err
 	}
 	return outbound.Client{ID: client.ID, Secret: client.Secret, PrivateKey: client.PrivateKey}, nil
+}
+
+func notConfigured(c *Connection) error {
+	return apperr.New(apperr.CodeProviderNotConfigured,
+		"The provider configuration "+c.ProviderConfigKey+" has no OAuth client; set its oauth first")
 }
 
 // open returns what requests of a connection are made from, with an access token that has not expired. It returns

@@ -210,6 +210,9 @@ func (a *authenticator) test(ctx context.Context, v *apperr.Violations, engine *
 	if store.ClientID, err = a.clientOf(ctx, current, mode); err != nil {
 		return err
 	}
+	if _, refreshes := values[tokens.RefreshToken]; refreshes && mode.Client && store.ClientID == "" {
+		return notConfigured(current) // the refresh token could not be used
+	}
 	if !ch.Untested {
 		owner := limiter.Given{Environment: current.Environment, ConfigKey: current.ProviderConfigKey, Hosts: next.hosts}
 		if err := a.limits.AcquireGiven(ctx, owner, engine.Limits()); err != nil {

@@ -103,7 +103,7 @@ func TestRefreshesOnRequestAreLimited(t *testing.T) {
 func TestUnfitSettingsAreAnError(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
-		w := newWorld(t, s)
+		w, _ := newTokenWorld(t, s)
 		f := w.newFolder(t, tokenAPI)
 		w.svc = f.svc
 		p := newRotor(t)

@@ -1,6 +1,7 @@
 package connections_test
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -56,8 +57,9 @@ type rotor struct {
 	refresh, access string
 	// n counts the exchanges.
 	n int
-	// down makes the endpoints for tokens respond with 503.
-	down bool
+	// down makes the endpoints for tokens respond with the status, or with 503.
+	down   bool
+	status int
 	// retryAfter is a header of these responses; empty for none.
 	retryAfter string
 	// lose makes it serve the next exchange without a response.
@@ -116,7 +118,7 @@ func (p *rotor) token(w http.ResponseWriter, r *http.Request) {
 		if p.retryAfter != "" {
 			w.Header().Set("Retry-After", p.retryAfter)
 		}
-		w.WriteHeader(http.StatusServiceUnavailable)
+		w.WriteHeader(cmp.Or(p.status, http.StatusServiceUnavailable))
 		return
 	case r.Form.Get("grant_type") == "refresh_token" && r.Form.Get("refresh_token") != p.refresh, refused:
 		p.refresh, p.access = "", "" // a token that was used before was stolen

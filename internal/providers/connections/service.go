@@ -274,6 +274,8 @@ func (s *Service) SetStatus(ctx context.Context, actor access.Principal, provide
 		c.Status, c.StatusReason = c.EnabledStatus, c.EnabledReason
 		if status == Disabled {
 			action, c.Status, c.StatusReason = actionDisable, Disabled, reasonDisabled
+		} else if err := s.auth.resume(ctx, e.tx, &c); err != nil {
+			return Connection{}, err
 		}
 		return e.write(ctx, &c, action, nil)
 	})

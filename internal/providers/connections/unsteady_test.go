@@ -2,6 +2,7 @@ package connections_test
 
 import (
 	"context"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -91,6 +92,90 @@ func TestRevocationWithAnExpiredToken(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, connections.Revocation{Upstream: true}, out)
 		require.Equal(t, []string{"access-1"}, p.revoked)
+	})
+}
+
+// A connection that is enabled again has its tokens renewed when that is due, and not after the hour for which a
+// renewal is put off while it is disabled.
+func TestEnablingEndsAPostponement(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w, _ := newTokenWorld(t, s)
+		w.rotating(t, newRotor(t))
+		_, err := w.svc.SetStatus(t.Context(), w.a, "acme", "oauth2", connections.Disabled)
+		require.NoError(t, err)
+		w.clock.Advance(2 * time.Minute)
+		due := func() int {
+			return count(t, w, "SELECT count(*) FROM token_refreshes WHERE lease = '' AND due_ms <= $1",
+				clock.Millis(w.clock.Now().Add(time.Minute)))
+		}
+		service := connections.TokensModule(w.svc).Services[1]
+		require.NoError(t, service.Start(t.Context()))
+		await.Condition(t, "the postponement", func() bool {
+			return count(t, w, "SELECT count(*) FROM token_refreshes WHERE lease = ''") == 1 && due() == 0
+		})
+		require.NoError(t, service.Stop(t.Context()))
+		_, err = w.svc.SetStatus(t.Context(), w.a, "acme", "oauth2", connections.Active)
+		require.NoError(t, err)
+		require.Equal(t, 1, due())
+	})
+}
+
+// A token that was made elsewhere, and given without its end, is renewed before the end that the provider's tokens
+// usually have.
+func TestUsualLifeOfTokens(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w, _ := newTokenWorld(t, s)
+		w.svc = w.newFolder(t, strings.Replace(tokenAPI, "    client_auth: none\n",
+			"    client_auth: none\n    token: {default_ttl: 24h}\n", 1)).svc
+		p := newRotor(t)
+		in := tokenConnection("oauth2", p, connections.Credentials{
+			Values: map[string]secretbox.Secret{"access_token": "access-0", "refresh_token": "refresh-0"}})
+		w.create(t, w.a, in)
+		require.Equal(t, 1, count(t, w, "SELECT count(*) FROM token_refreshes WHERE due_ms < $1",
+			clock.Millis(w.clock.Now().Add(24*time.Hour))))
+	})
+}
+
+// A refresh token that is refused after an error of a gateway in front of the token endpoint may have been replaced
+// behind it, which the reason says. After a refusal to serve anyone, and where nothing was sent, it has not.
+func TestReasonAfterAnError(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w, _ := newTokenWorld(t, s)
+		for status, reason := range map[int]string{http.StatusBadGateway: tokens.ReasonRefreshInterrupted,
+			http.StatusServiceUnavailable: tokens.ReasonGrantRefused} {
+			p := newRotor(t)
+			w.rotating(t, p)
+			use := func() {
+				w.clock.Advance(2 * time.Minute)
+				c := w.read(t, "oauth2")
+				_, err := connections.AccessToken(t.Context(), w.svc, &c)
+				requireCode(t, apperr.CodeConnectionNotReady, err)
+			}
+			p.set(func() { p.down, p.status = true, status })
+			use()
+			p.set(func() { p.down, p.refresh = false, "another" })
+			use()
+			require.Equal(t, reason, w.read(t, "oauth2").StatusReason, status)
+			require.NoError(t, w.svc.Delete(t.Context(), w.a, "acme", "oauth2"))
+		}
+	})
+}
+
+// A refresh token without an OAuth client is refused: it could not be used, which would show in an hour only.
+func TestRefreshTokenNeedsAClient(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w := newWorld(t, s)
+		w.svc = w.newFolder(t, tokenAPI).svc
+		p := newRotor(t)
+		given := map[string]secretbox.Secret{"access_token": "access-0", "refresh_token": "refresh-0"}
+		_, _, err := w.svc.Create(t.Context(), w.a, tokenConnection("oauth2", p, connections.Credentials{Values: given}))
+		requireCode(t, apperr.CodeProviderNotConfigured, err)
+		delete(given, "refresh_token")
+		w.create(t, w.a, tokenConnection("oauth2", p, connections.Credentials{Values: given}))
 	})
 }
 

@@ -55,8 +55,9 @@ func owned(env id.Environment, connectionUUID string) *db.Where {
 // replace stores the description in place of any other of the connection, whose values it deletes. It returns the
 // revision of the result.
 func replace(ctx context.Context, tx *sql.Tx, s *Set) (revision int64, err error) {
-	if _, err := tx.ExecContext(ctx, "DELETE FROM connection_credential_values WHERE connection_uuid = $1",
-		s.ConnectionUUID); err != nil {
+	if _, err := tx.ExecContext(ctx, `DELETE FROM connection_credential_values WHERE connection_uuid IN
+		(SELECT connection_uuid FROM connection_credentials WHERE connection_uuid = $1 AND environment_id = $2)`,
+		s.ConnectionUUID, string(s.Environment)); err != nil {
 		return 0, fmt.Errorf("delete credentials: %w", err)
 	}
 	c := setColumns(s)

@@ -7,8 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -177,15 +177,16 @@ func (d document) str(path string) string {
 // Test judges a response, as a definition declares it. The body has at most 1 MiB and is foreign input.
 type Test func(status int, header http.Header, body []byte) bool
 
-// BodyIs returns the Test whether the value at a path is one of these: a string, or a number or boolean as it is
-// written. A path is names with dots between them, or a JSON pointer.
-func BodyIs(path string, values ...string) Test {
-	return func(_ int, _ http.Header, body []byte) bool {
-		doc, err := parseDocument(body)
-		if err != nil {
-			return false
-		}
-		text, ok := doc.text(path)
-		return ok && slices.Contains(values, text)
+// parsePath reads a path into a document: a JSON pointer (RFC 6901) if it begins with a slash, else names with dots
+// between them.
+func parsePath(path string) []string {
+	rest, pointer := strings.CutPrefix(path, "/")
+	if !pointer {
+		return strings.Split(path, ".")
 	}
+	members := strings.Split(rest, "/")
+	for i, member := range members {
+		members[i] = strings.ReplaceAll(strings.ReplaceAll(member, "~1", "/"), "~0", "~")
+	}
+	return members
 }

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"sallyport/internal/platform/secretbox"
 )
 
 // BodyFormat is how a request's body is written.
@@ -146,4 +148,13 @@ func (p params) encode(format BodyFormat) (contentType string, body []byte, err 
 	default:
 		return "", nil, unusable("the body format is unknown")
 	}
+}
+
+// revealed returns the values of secrets, right before they are written into a request.
+func revealed(secrets map[string]secretbox.Secret) map[string]string {
+	out := make(map[string]string, len(secrets))
+	for name, secret := range secrets {
+		out[name] = secret.Reveal()
+	}
+	return out
 }

@@ -200,43 +200,6 @@ func TestRequestRefusals(t *testing.T) {
 	}
 }
 
-// Declared requests: the login of an API with sessions, and the ways in which GitHub and Slack revoke.
-func TestTemplate(t *testing.T) {
-	t.Parallel()
-	req, err := oauth.Template{URL: "https://example.test/signin", Format: oauth.FormatJSON,
-		Fields: map[string]secretbox.Secret{"credentials.name": "a", "/credentials/pass~1word": "<b>", "site": ""}}.Request(
-		t.Context())
-	require.Equal(t, sent{http.MethodPost, "https://example.test/signin", jsonType, jsonType, "",
-		`{"credentials":{"name":"a","pass/word":"<b>"},"site":""}`}, read(t, req, err))
-	req, err = oauth.Template{Method: http.MethodDelete, URL: "https://api.github.com/applications/id/grant", User: "id",
-		Password: "secret", Format: oauth.FormatJSON, Fields: map[string]secretbox.Secret{"access_token": "gho_1"}}.Request(
-		t.Context())
-	require.Equal(t, sent{http.MethodDelete, "https://api.github.com/applications/id/grant", jsonType, jsonType,
-		"Basic aWQ6c2VjcmV0", `{"access_token":"gho_1"}`}, read(t, req, err))
-	req, err = oauth.Template{Method: http.MethodGet, URL: "https://slack.com/api/auth.revoke?a=1",
-		Query: map[string]secretbox.Secret{"test": "a b"}, Header: map[string]secretbox.Secret{
-			"Authorization": "Bearer xoxb"}}.Request(t.Context())
-	require.Equal(t, sent{http.MethodGet, "https://slack.com/api/auth.revoke?a=1&test=a%20b", "", jsonType,
-		"Bearer xoxb", ""},
-		read(t, req, err))
-
-	for name, of := range map[string]oauth.Template{
-		"method": {Method: "get", URL: "https://example.test/"},
-		"body of GET": {Method: http.MethodGet, URL: "https://example.test/",
-			Fields: map[string]secretbox.Secret{"a": "planted"}},
-		"URL":    {URL: "planted"},
-		"header": {URL: "https://example.test/", Header: map[string]secretbox.Secret{"A": "planted\n"}},
-		"user":   {URL: "https://example.test/", User: "planted:b"},
-		"field inside": {URL: "https://example.test/", Format: oauth.FormatJSON,
-			Fields: map[string]secretbox.Secret{"a": "", "a.b": ""}},
-		"format": {URL: "https://example.test/", Format: "xml", Fields: map[string]secretbox.Secret{"a": "planted"}},
-	} {
-		_, err := of.Request(t.Context())
-		require.ErrorIs(t, err, oauth.ErrSettings, name)
-		require.NotContains(t, err.Error(), "planted", name)
-	}
-}
-
 // The three requests of OAuth 1.0a that are not the provider's API.
 func TestOAuth1Requests(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,7 @@ import (
 )
 
 // Revoke makes the request that revokes a token at a revocation endpoint (RFC 7009, section 2.1). Hint is access_token,
-// refresh_token or empty. Other ways to revoke are a Template.
+// refresh_token or empty. Package outbound renders other ways to revoke.
 func (e Endpoint) Revoke(ctx context.Context, c Client, token secretbox.Secret, hint string, now time.Time) (
 	*http.Request, error,
 ) {

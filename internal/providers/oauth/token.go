@@ -152,7 +152,9 @@ func scopes(value any) []string {
 	default:
 		return nil
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !isScope(name) })
+	if names = slices.DeleteFunc(names, func(name string) bool { return !isScope(name) }); len(names) == 0 {
+		return nil // no grant is for nothing
+	}
 	slices.Sort(names)
 	names = slices.Compact(names)
 	return names[:min(len(names), maxScopes)]

@@ -38,6 +38,8 @@ type TokenError struct {
 	Description string
 	// Status is the HTTP status.
 	Status int
+	// Unsent is true if it is certain that the endpoint got nothing of the request.
+	Unsent bool
 	// RetryAfter is how long the provider asks to wait, at most a day, or 0.
 	RetryAfter time.Duration
 }

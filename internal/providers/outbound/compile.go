@@ -259,6 +259,10 @@ func (c *compiler) checkMetadata() {
 			c.problems.add(field, "must be a field of connection_config with the source %s", source)
 			return
 		}
+		if f.Secret && source == SourceTokenResponse {
+			c.problems.add(field, "must be a field that is no secret; a refresh would lose it")
+			return
+		}
 		given[key] = source
 	}
 	for i, m := range c.modes {

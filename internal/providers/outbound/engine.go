@@ -168,8 +168,8 @@ func (e *Engine) Hosts(t Target) ([]string, error) {
 	return slices.Sorted(maps.Keys(hosts)), nil
 }
 
-// FixedHosts returns those of Hosts that the definition names for all connections, whatever their settings are, so that
-// only another version of the definition changes them.
+// FixedHosts returns those of Hosts that the definition names for all connections, for any settings, so that only
+// another version of the definition changes them.
 func (e *Engine) FixedHosts(t Target) []string {
 	m, ok := e.Mode(t.Mode)
 	if !ok {

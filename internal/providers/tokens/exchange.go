@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"time"
 
@@ -110,8 +111,6 @@ func postponed(now time.Time) *time.Time {
 }
 
 func (s *Service) exchange(ctx context.Context, a *Account, w way) (*Grant, error) {
-	begun := s.cfg.Clock.Now()
-	defer func() { s.metrics.latency.Observe(s.cfg.Clock.Now().Sub(begun).Seconds()) }()
 	if w == mints {
 		var scopes []string
 		if len(a.Sealed.ScopesRequested) > 0 {
@@ -130,7 +129,9 @@ func (s *Service) succeed(ctx context.Context, held *row, a *Account, grant *Gra
 	if !grant.ExpiresAt.IsZero() {
 		renewal.ExpiresAt = &grant.ExpiresAt
 	}
+	outcome := ""
 	err := s.store(ctx, held, func(ctx context.Context, tx *sql.Tx) error {
+		outcome = "" // of a connection that is gone
 		return s.cfg.Accounts.Change(ctx, tx, held.environment, held.connectionUUID, func() (*Outcome, error) {
 			now := s.cfg.Clock.Now()
 			next := *held
@@ -140,7 +141,7 @@ func (s *Service) succeed(ctx context.Context, held *row, a *Account, grant *Gra
 				return nil, err
 			}
 			if !renewed { // others were given meanwhile, which are scheduled
-				s.metrics.count(outcomeReplaced)
+				outcome = outcomeReplaced
 				return nil, releaseOnly(ctx, tx, held)
 			}
 			set := a.Sealed.Set
@@ -150,10 +151,13 @@ func (s *Service) succeed(ctx context.Context, held *row, a *Account, grant *Gra
 			if held, err := release(ctx, tx, &next); err != nil || !held {
 				return nil, errors.Join(err, lost(held))
 			}
-			s.metrics.count(outcomeRenewed)
+			outcome = outcomeRenewed
 			return &Outcome{State: Renewed, Config: grant.Config}, nil
 		})
 	})
+	if err == nil {
+		s.metrics.count(outcome)
+	}
 	if err == nil || isTransient(err) {
 		return err
 	}
@@ -189,7 +193,9 @@ func (s *Service) fail(ctx context.Context, held *row, a *Account, cause error) 
 		reason = ReasonRefreshInterrupted
 	}
 	message := "The provider's token endpoint has given no access token: " + describe(e)
+	counted := ""
 	err := s.store(ctx, held, func(ctx context.Context, tx *sql.Tx) error {
+		counted = ""
 		return s.cfg.Accounts.Change(ctx, tx, held.environment, held.connectionUUID, func() (*Outcome, error) {
 			now := s.cfg.Clock.Now()
 			sets, err := s.cfg.Vault.Sets(ctx, tx, held.environment, []string{held.connectionUUID})
@@ -198,7 +204,7 @@ func (s *Service) fail(ctx context.Context, held *row, a *Account, cause error) 
 			}
 			set, found := sets[held.connectionUUID]
 			if !found || set.Revision != a.Sealed.Revision {
-				s.metrics.count(outcomeReplaced)
+				counted = outcomeReplaced
 				return nil, releaseOnly(ctx, tx, held)
 			}
 			if err := s.cfg.Vault.RecordFailure(ctx, tx, held.environment, held.connectionUUID, set.Revision,
@@ -207,8 +213,8 @@ func (s *Service) fail(ctx context.Context, held *row, a *Account, cause error) 
 			}
 			next := *held
 			next.attempted, next.due, next.notBefore, next.revision = &now, nil, nil, set.Revision
-			if e.Status == 0 && e.Kind == oauth.Temporary {
-				next.interrupted = set.Revision // the request may have been served
+			if maybeServed(e) {
+				next.interrupted = set.Revision
 			}
 			outcome := &Outcome{State: Dead, Reason: reason}
 			if e.Kind != oauth.GrantDead {
@@ -221,14 +227,29 @@ func (s *Service) fail(ctx context.Context, held *row, a *Account, cause error) 
 			if held, err := release(ctx, tx, &next); err != nil || !held {
 				return nil, errors.Join(err, lost(held))
 			}
-			s.metrics.count(kind)
+			counted = kind
 			return outcome, nil
 		})
 	})
 	if err != nil {
 		return err
 	}
+	s.metrics.count(counted)
 	return notReady(message, e)
+}
+
+// maybeServed reports whether the endpoint may have replaced the tokens although no new ones have come: its response
+// was lost or cannot be read, or a server in front of it has responded.
+func maybeServed(e *oauth.TokenError) bool {
+	switch {
+	case e.Kind != oauth.Temporary || e.Unsent:
+		return false
+	case e.Status < 400:
+		return true
+	default:
+		return e.Status == http.StatusInternalServerError || e.Status == http.StatusBadGateway ||
+			e.Status == http.StatusGatewayTimeout
+	}
 }
 
 // describe says what is wrong, in words without a secret.

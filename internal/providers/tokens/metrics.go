@@ -53,7 +53,11 @@ func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.renewals, m.latency, m.oldest, m.inFlight}
 }
 
-func (m *metrics) count(outcome string) { m.renewals.WithLabelValues(outcome).Inc() }
+func (m *metrics) count(outcome string) {
+	if outcome != "" {
+		m.renewals.WithLabelValues(outcome).Inc()
+	}
+}
 
 // measure brings the gauge of the oldest renewal up to date.
 func (s *Service) measure(ctx context.Context) error {

@@ -32,7 +32,8 @@ func (s *Service) Module() module.Module {
 // whether it was right when a token came is not known.
 func shiftTimes(ctx context.Context, tx *sql.Tx, by time.Duration) error {
 	_, err := tx.ExecContext(ctx, `UPDATE token_refreshes SET lease_until_ms = lease_until_ms + $1,
-		attempted_ms = attempted_ms + $1, not_before_ms = not_before_ms + $1, due_ms = due_ms + $2`, by.Milliseconds(), min(by, 0).Milliseconds())
+		attempted_ms = attempted_ms + $1, not_before_ms = not_before_ms + $1, due_ms = due_ms + $2`,
+		by.Milliseconds(), min(by, 0).Milliseconds())
 	if err != nil {
 		return fmt.Errorf("move the leases of token refreshes: %w", err)
 	}

@@ -72,12 +72,14 @@ type Grant struct {
 type Protocol struct {
 	client  *egress.Client
 	clock   clock.Clock
+	timeout time.Duration
+	// observe is called with the time of each request; a Service measures those of its Protocol.
 	observe func(took time.Duration)
 }
 
 // NewProtocol returns a Protocol that sends requests with the client.
 func NewProtocol(client *egress.Client, c clock.Clock) *Protocol {
-	return &Protocol{client: client, clock: c}
+	return &Protocol{client: client, clock: c, timeout: ExchangeTimeout, observe: func(time.Duration) {}}
 }
 
 // opened is a Source with its secrets and rendered endpoints.
@@ -217,9 +219,20 @@ func (o *opened) settings(found map[string]string) map[string]string {
 // shows reports whether a text has a secret in it.
 func (o *opened) shows(text string) bool {
 	return slices.ContainsFunc(o.secrets, func(s secretbox.Secret) bool {
-		return s != "" && strings.Contains(text, s.Reveal())
+		return len(s) >= minSecret && !o.isPublic(s) && strings.Contains(text, s.Reveal())
 	})
 }
+
+// isPublic reports whether a value is that of a credential that is no secret, such as a user name, which a host may
+// have in it.
+func (o *opened) isPublic(value secretbox.Secret) bool {
+	return slices.ContainsFunc(o.mode.Fields, func(f outbound.Field) bool {
+		return !f.Secret && o.values.Credentials[f.Name] == value
+	})
+}
+
+// minSecret is the length in bytes below which a secret occurs anywhere, and is not looked for.
+const minSecret = 4
 
 // send sends a request and reads the response. It takes the error of making the request, too.
 func (p *Protocol) send(o *opened, req *http.Request, err error) (outbound.Response, error) {
@@ -234,11 +247,9 @@ func (p *Protocol) send(o *opened, req *http.Request, err error) (outbound.Respo
 		_, token, _ := strings.Cut(authorization, " ")
 		o.hide(secretbox.Secret(token))
 	}
-	if p.observe != nil {
-		begun := p.clock.Now()
-		defer func() { p.observe(p.clock.Now().Sub(begun)) }()
-	}
-	resp, err := p.client.RoundTripper(egress.Bounds{Timeout: ExchangeTimeout, MaxResponseBytes: maxResponseBytes}).
+	begun := p.clock.Now()
+	defer func() { p.observe(p.clock.Now().Sub(begun)) }()
+	resp, err := p.client.RoundTripper(egress.Bounds{Timeout: p.timeout, MaxResponseBytes: maxResponseBytes}).
 		RoundTrip(req)
 	if err != nil {
 		return none, notReached(err)
@@ -262,7 +273,7 @@ func notReached(err error) *oauth.TokenError {
 	case egress.CodeTargetRefused, egress.CodeSchemeRefused, egress.CodeURLInvalid:
 		kind = oauth.Misconfigured
 	}
-	return &oauth.TokenError{Kind: kind, Code: failure.Code, Description: failure.Message}
+	return &oauth.TokenError{Kind: kind, Code: failure.Code, Description: failure.Message, Unsent: !failure.BytesSent}
 }
 
 // Authorize returns what a browser is sent to the provider with. Its URL, client and parameters are those of the mode;

@@ -59,6 +59,7 @@ auth:
   - mode: session_token
     login: {url: "${config.base_url}/login", json: {username: "${cred.username}", password: "${cred.password}"}}
     token: {access: /id, default_ttl: 1h}
+    token_metadata: {tenant: /tenant}
   - mode: oauth1
     authorize_url: "${config.base_url}/authorize1"
     request_token_url: "${config.base_url}/temporary"
@@ -254,22 +255,50 @@ func TestOtherHosts(t *testing.T) {
 	requireKind(t, oauth.Misconfigured, err)
 }
 
-// An endpoint that never responds ends with the caller's patience at the latest, as an outage.
+// A setting that came with a token is dropped if it has a secret in it, and not because of a user name or a number.
+func TestSettingsMayShowUserNames(t *testing.T) {
+	t.Parallel()
+	for tenant, kept := range map[string]bool{"alice-eu": true, "good-password": false, "42": true} {
+		w := newWorld(t, func(rw http.ResponseWriter, _ *http.Request) {
+			body, _ := json.Marshal(map[string]string{"id": "minted", "tenant": tenant})
+			_, _ = rw.Write(body)
+		})
+		g, err := w.protocol.Mint(t.Context(), w.source("session_token", map[string]secretbox.Secret{"username": "alice",
+			"password": "good-password"}), nil)
+		require.NoError(t, err)
+		require.Equal(t, kept, g.Config["tenant"] == tenant, tenant)
+	}
+}
+
+// An endpoint that never responds ends as an outage when its limit has passed, or the caller's: a caller may have none.
 func TestEndpointHangs(t *testing.T) {
 	t.Parallel()
-	reached, release := make(chan struct{}), make(chan struct{})
-	w := newWorld(t, func(http.ResponseWriter, *http.Request) {
-		close(reached)
-		<-release
-	})
-	t.Cleanup(func() { close(release) })
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		<-reached
-		cancel()
-	}()
-	_, err := w.protocol.Refresh(ctx, w.source("oauth2", refreshable()))
-	requireKind(t, oauth.Temporary, err)
+	for _, limit := range []string{"of the exchange", "of the caller"} {
+		t.Run(limit, func(t *testing.T) {
+			t.Parallel()
+			reached, release := make(chan struct{}), make(chan struct{})
+			w := newWorld(t, func(http.ResponseWriter, *http.Request) {
+				close(reached)
+				<-release
+			})
+			t.Cleanup(func() { close(release) })
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if limit == "of the exchange" {
+				require.Equal(t, tokens.ExchangeTimeout, w.protocol.SetTimeout(50*time.Millisecond))
+			}
+			ended := make(chan error, 1)
+			go func() {
+				_, err := w.protocol.Refresh(ctx, w.source("oauth2", refreshable()))
+				ended <- err
+			}()
+			if limit == "of the caller" {
+				await.Value(t, "the request", reached)
+				cancel()
+			}
+			requireKind(t, oauth.Temporary, await.Value(t, "the end of the exchange", ended))
+		})
+	}
 }
 
 // minted responds to each way to mint a token, if the request is the one of that way.

@@ -78,9 +78,14 @@ func dueTime(m *outbound.Mode, s *credentials.Set, now time.Time, random float64
 			due = &at
 		}
 	}
-	if s.ExpiresAt != nil {
-		life := s.ExpiresAt.Sub(begun)
-		earliest(s.ExpiresAt.Add(-vary(min(m.TokenBuffer, life/4), random)))
+	expires := s.ExpiresAt
+	if usual := m.Token.DefaultTTL; expires == nil && usual > 0 { // given without its end
+		at := begun.Add(usual)
+		expires = &at
+	}
+	if expires != nil {
+		life := expires.Sub(begun)
+		earliest(expires.Add(-vary(min(m.TokenBuffer, life/4), random)))
 	}
 	if idle := m.Refresh.MaxIdle; w == refreshes && idle > 0 {
 		earliest(begun.Add(idle - vary(idle/4, random)))

@@ -137,6 +137,9 @@ func New(cfg Config) *Service {
 		cfg.Random = jobs.Random
 	}
 	s := &Service{cfg: cfg, metrics: newMetrics(), worker: newWorker()}
+	if cfg.Protocol != nil {
+		cfg.Protocol.observe = func(took time.Duration) { s.metrics.latency.Observe(took.Seconds()) }
+	}
 	return s
 }
 
@@ -219,8 +222,11 @@ func (s *Service) Renew(ctx context.Context, a *Account, asked bool) (*Account, 
 
 // fly takes part in the renewal of a connection that is in progress in this process, or begins one.
 func (s *Service) fly(ctx context.Context, a *Account, seen int64, asked bool) error {
-	ended := s.flights.DoChan(a.ConnectionUUID, func() (any, error) {
-		// Others wait for the outcome, so it does not end with this request. Its parts have limits of their own.
+	// One that began for an earlier revision, or that no user wants, would find that there is nothing to do.
+	key := fmt.Sprint(a.ConnectionUUID, "/", seen, "/", asked)
+	ended := s.flights.DoChan(key, func() (any, error) {
+		// Others wait for the outcome, so it does not end with this request. Its parts have limits of their own, and an
+		// exchange that has begun is not cut off.
 		inner, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*s.cfg.Lease)
 		defer cancel()
 		s.worker.begin()
@@ -314,7 +320,7 @@ func (s *Service) renew(ctx context.Context, env id.Environment, uuid string, se
 		held, busy, err := s.acquire(ctx, env, uuid, seen, why)
 		if err != nil || held != nil {
 			if held != nil {
-				err = s.run(ctx, held, asked)
+				err = s.run(context.WithoutCancel(ctx), held, asked)
 			}
 			return err
 		}
@@ -331,6 +337,24 @@ func (s *Service) renew(ctx context.Context, env id.Environment, uuid string, se
 // isRecent reports whether something of that age is within the cool-down. The database's clock may have been set back
 // since.
 func isRecent(age time.Duration) bool { return age >= 0 && age < coolDown }
+
+// isFree reports whether the lease can be taken; busy says that another exchange has it.
+func (r *row) isFree(seen int64, now time.Time, why purpose) (free, busy bool, err error) {
+	switch {
+	case r.revision > seen:
+		return false, false, nil
+	case why == wish && r.attempted != nil && isRecent(now.Sub(*r.attempted)):
+		return false, false, later(coolDown - now.Sub(*r.attempted))
+	case why == need && r.attempted != nil && isRecent(now.Sub(*r.attempted)):
+		return false, false, notReady("The access token could not be renewed a moment ago", nil)
+	case why == need && r.isHeldBack(now):
+		return false, false, &apperr.Error{Code: apperr.CodeConnectionNotReady, RetryAfter: r.notBefore.Sub(now),
+			Message: "The access token could not be renewed; the next attempt is made later"}
+	default:
+		busy = r.leaseUntil.After(now)
+		return !busy, busy, nil
+	}
+}
 
 // isHeldBack reports whether requests do not have the tokens renewed now. The database's clock may have been set back
 // since the exchange that has failed.
@@ -360,31 +384,29 @@ func later(wait time.Duration) error {
 func (s *Service) acquire(ctx context.Context, env id.Environment, uuid string, seen int64, why purpose) (held *row,
 	busy bool, err error) {
 	now := s.cfg.Clock.Now()
+	// Many requests may need a token that is not to be had, and each of them may look many times: they read.
+	if r, found, err := find(ctx, s.cfg.DB.Read(), env, uuid); err == nil && found {
+		if free, busy, err := r.isFree(seen, now, why); !free {
+			return nil, busy, err
+		}
+	}
 	err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
 		held, busy = nil, false
 		r, found, err := find(ctx, tx, env, uuid)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case !found: // the previous release has stored them
+		}
+		if !found { // the previous release has stored them
 			r = row{connectionUUID: uuid, environment: env, revision: seen, leaseUntil: time.UnixMilli(0)}
 			if err := schedule(ctx, tx, &r); err != nil {
 				return err
 			}
-		case r.revision > seen:
-			return nil
-		case why == wish && r.attempted != nil && isRecent(now.Sub(*r.attempted)):
-			return later(coolDown - now.Sub(*r.attempted))
-		case why == need && r.attempted != nil && isRecent(now.Sub(*r.attempted)):
-			return notReady("The access token could not be renewed a moment ago", nil)
-		case why == need && r.isHeldBack(now):
-			return &apperr.Error{Code: apperr.CodeConnectionNotReady, RetryAfter: r.notBefore.Sub(now),
-				Message: "The access token could not be renewed; the next attempt is made later"}
-		case r.leaseUntil.After(now):
-			busy = true
-			return nil
 		}
-		rows, err := take(ctx, tx, []string{uuid}, id.NewRandom(""), now, now.Add(s.cfg.Lease), false)
+		var free bool
+		if free, busy, err = r.isFree(seen, now, why); !free {
+			return err
+		}
+		rows, err := take(ctx, tx, env, []string{uuid}, id.NewRandom(""), now, now.Add(s.cfg.Lease), false)
 		if err != nil {
 			return err
 		}

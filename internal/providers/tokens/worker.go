@@ -23,13 +23,19 @@ const (
 	perHost        = 256
 )
 
-// pollInterval is how often the worker looks for renewals that are due.
-const pollInterval = time.Second
+const (
+	// pollInterval is how often the worker looks for renewals that are due, wakeAfter the number of places that are free
+	// again after which it looks immediately.
+	pollInterval = time.Second
+	wakeAfter    = 16
+)
 
 // worker counts the exchanges in progress.
 type worker struct {
-	mu       sync.Mutex
-	total    int
+	mu    sync.Mutex
+	total int
+	// freed counts the places that were given back since the loop was woken.
+	freed    int
 	byEnv    map[id.Environment]int
 	byTarget map[string]int
 	byHost   map[string]int
@@ -83,7 +89,11 @@ func (w *worker) leave(r *row) {
 		delete(w.byHost, r.endpoint)
 	}
 	w.ended()
-	w.wake.Signal()
+	// To look for more costs a query over all that is due.
+	if w.freed++; w.freed >= wakeAfter || w.total == 0 {
+		w.freed = 0
+		w.wake.Signal()
+	}
 }
 
 // begin and end count an exchange that a request waits for.
@@ -186,9 +196,12 @@ func (s *Service) claim(ctx context.Context) (int, error) {
 		uuids[i] = r.connectionUUID
 	}
 	var taken []row
-	err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
+	// A stop must not cut it off: a commit that took effect leaves leases, and those of exchanges that were never made
+	// would count as interrupted.
+	claiming := context.WithoutCancel(ctx)
+	err = s.cfg.DB.Tx(claiming, func(tx *sql.Tx) error {
 		var err error
-		taken, err = take(ctx, tx, uuids, id.NewRandom(""), now, now.Add(s.cfg.Lease), true)
+		taken, err = take(claiming, tx, "", uuids, id.NewRandom(""), now, now.Add(s.cfg.Lease), true)
 		return err
 	})
 	held := map[string]*row{}
