@@ -140,22 +140,18 @@ func TestManyLimitsAreHeard(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		w := newWorld(t, s)
 		here, there := w.newLimits(t), w.newLimits(t)
-		for _, uuid := range w.stored(t, 1_100) {
+		uuids := w.stored(t, 1_100)
+		for _, uuid := range uuids {
 			limited(here, limiter.Caller{Environment: w.a.Environment, Connection: uuid})
 			w.clock.Advance(time.Millisecond)
 		}
 		share(t, here, there)
-		rows, err := s.DB.Read().QueryContext(t.Context(), "SELECT connection_uuid FROM connection_rate_limits")
-		require.NoError(t, err)
 		heard := 0
-		for rows.Next() {
-			var uuid string
-			require.NoError(t, rows.Scan(&uuid))
+		for _, uuid := range uuids {
 			if there.Acquire(t.Context(), limiter.Caller{Connection: uuid}, limiter.Rules{}) != nil {
 				heard++
 			}
 		}
-		require.NoError(t, rows.Err())
 		require.Equal(t, 1_100, heard)
 	})
 }

@@ -140,7 +140,7 @@ func (r Renewer) revoking(ctx context.Context, actor access.Principal, providerC
 // freshen renews an access token that has expired, if the provider wants it in the request that revokes it. If there is
 // no other one, the request is made with that.
 func (r Renewer) freshen(ctx context.Context, c *Connection) {
-	a, err := accounts{r.svc}.Account(ctx, c.Environment, c.UUID)
+	a, err := accounts(r).Account(ctx, c.Environment, c.UUID)
 	if err != nil {
 		return
 	}
