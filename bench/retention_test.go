@@ -133,18 +133,24 @@ func newDatabase(b *testing.B) string {
 	return d.URL
 }
 
+// engine is where the gateway of a benchmark stores.
+type engine struct {
+	name     string
+	database func(b *testing.B) string
+}
+
+func engines() []engine {
+	return []engine{{"sqlite", func(*testing.B) string { return "" }}, {"postgres", newDatabase}}
+}
+
 // Ingest at full speed, over the loopback interface, while retention removes events and payloads that are due, and
 // while as many lie there that are not. The target is that it costs less than a tenth.
 func BenchmarkIngestDuringRetention(b *testing.B) {
-	engines := []struct {
-		name     string
-		database func(b *testing.B) string
-	}{{"sqlite", func(*testing.B) string { return "" }}, {"postgres", newDatabase}}
 	seeds := []struct {
 		name string
 		back time.Duration
 	}{{"nothing-due", 0}, {"due", -longAgo}}
-	for _, engine := range engines {
+	for _, engine := range engines() {
 		for _, seed := range seeds {
 			b.Run(engine.name+"/"+seed.name, func(b *testing.B) {
 				for range b.N {

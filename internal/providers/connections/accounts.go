@@ -10,6 +10,7 @@ import (
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/module"
 	"sallyport/internal/platform/secretbox"
@@ -25,14 +26,12 @@ type accounts struct{ svc *Service }
 // Account implements tokens.Accounts.
 func (a accounts) Account(ctx context.Context, env id.Environment, uuid string) (*tokens.Account, error) {
 	read := func() (*tokens.Account, error) {
-		c, err := findInbound(ctx, a.svc.db.Reserved(), uuid)
+		c, err := readAs(ctx, a.svc.db.Reserved(), storedColumns,
+			new(db.Where).And("environment_id = ?", string(env)).And("uuid = ?", uuid))
 		if err != nil {
 			return nil, err
 		}
-		if c.Environment != env {
-			return nil, notFound()
-		}
-		return a.svc.auth.account(ctx, &c.Connection)
+		return a.svc.auth.account(ctx, &c)
 	}
 	account, err := read()
 	if !errors.Is(err, tokens.ErrHosts) {
@@ -54,16 +53,19 @@ func (a accounts) Forget(uuid string) {
 // Change implements tokens.Accounts.
 func (a accounts) Change(ctx context.Context, tx *sql.Tx, env id.Environment, uuid string,
 	fn func() (*tokens.Outcome, error)) error {
-	named, err := findInbound(ctx, tx, uuid)
-	if err != nil || named.Environment != env {
-		return ignoreNotFound(err)
-	}
-	c, err := lock(ctx, tx, env, named.ProviderConfigKey, named.ConnectionID)
-	if err != nil || c.UUID != uuid {
+	locked, err := lockStatus(ctx, tx, env, uuid)
+	if err != nil {
 		return ignoreNotFound(err)
 	}
 	outcome, err := fn()
-	if err != nil || outcome == nil || outcome.State == tokens.Moved && !outcome.Version.Equal(c.UpdatedAt) {
+	if err != nil || outcome == nil || outcome.State == tokens.Moved && !outcome.Version.Equal(locked.UpdatedAt) {
+		return err
+	}
+	if outcome.State == tokens.Renewed && len(outcome.Config) == 0 && locked.EnabledStatus == Active {
+		return nil // nearly all are
+	}
+	c, err := read(ctx, tx, new(db.Where).And("environment_id = ?", string(env)).And("uuid = ?", uuid))
+	if err != nil {
 		return err
 	}
 	before := c
@@ -137,44 +139,11 @@ func (a *authenticator) account(ctx context.Context, c *Connection) (*tokens.Acc
 	if err != nil {
 		return nil, fmt.Errorf("read the credentials of connection %s: %w", c.UUID, err)
 	}
-	var settings, values []string
-	for _, name := range sealed.Fields {
-		if _, found := cutConfig(name); found {
-			settings = append(settings, name)
-		} else {
-			values = append(values, name)
-		}
-	}
-	secrets, err := a.vault.Open(sealed, settings...)
+	way, err := a.wayOf(ctx, c, engine, sealed)
 	if err != nil {
 		return nil, err
 	}
-	given := maps.Clone(c.Config)
-	for name, value := range secrets {
-		field, _ := cutConfig(name)
-		given[field] = value.Reveal()
-	}
-	config, problems := engine.ResolveConfig(sealed.Mode, given)
-	target, err := a.target(ctx, c, sealed.Mode, config)
-	if err != nil {
-		return nil, err
-	}
-	unfit := apperr.New(apperr.CodeConnectionNotReady, "The connection's settings do not fit the provider's definition")
-	if len(problems) > 0 {
-		return nil, unfit
-	}
-	mode, ok := engine.Mode(sealed.Mode)
-	if !ok {
-		return nil, unfit
-	}
-	hosts, err := hostsOf(engine, mode, target, !hasToken(sealed.Fields))
-	if err != nil {
-		return nil, unfit
-	}
-	allowed := sealed.Hosts
-	if !contain(allowed, hosts) {
-		allowed = allowedHosts(engine, target, &sealed.Set)
-	}
+	mode, target := way.mode, way.target
 	client, err := a.clientOf(ctx, c, mode)
 	if err != nil {
 		return nil, err
@@ -183,16 +152,16 @@ func (a *authenticator) account(ctx context.Context, c *Connection) (*tokens.Acc
 		Version: c.UpdatedAt, Idle: c.Status == Disabled, Dead: c.isDead(),
 		Foreign: c.EnabledReason == ReasonClientChanged ||
 			sealed.ClientID != "" && mode.Client && client != sealed.ClientID,
-		Source: tokens.Source{Engine: engine, Target: target, Hosts: allowed,
+		Source: tokens.Source{Engine: engine, Target: target, Hosts: way.allowed,
 			OpenClient: func(hosts []string) (outbound.Client, error) {
 				client, err := a.openClient(ctx, c, hosts)
 				return client, unusable(err)
 			},
 			OpenCredentials: func() (map[string]secretbox.Secret, error) {
-				opened, err := a.vault.Open(sealed, values...)
+				opened, err := a.vault.Open(sealed, way.values...)
 				return opened, err
 			}}}
-	if !contain(allowed, hosts) {
+	if way.moved {
 		return account, apperr.Wrap(apperr.CodeConnectionNotReady,
 			"The credentials were given for other hosts; give them again", tokens.ErrHosts)
 	}

@@ -59,6 +59,7 @@ type authenticator struct {
 	protocol  *tokens.Protocol
 	tokens    *tokens.Service
 	turns     turns
+	ways      ways
 }
 
 // target returns where requests of a connection go.

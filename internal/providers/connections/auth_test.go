@@ -58,7 +58,7 @@ type provider struct {
 	calls  []http.Header
 }
 
-func newProvider(t *testing.T) *provider {
+func newProvider(t testing.TB) *provider {
 	t.Helper()
 	p := &provider{token: "good-token"}
 	p.Server = httptest.NewServer(p)
@@ -104,7 +104,7 @@ func (p *provider) requests() int {
 }
 
 // withAPI gives the world a definition of a provider whose API can be called.
-func (w *world) withAPI(t *testing.T) *world {
+func (w *world) withAPI(t testing.TB) *world {
 	t.Helper()
 	w.svc = w.newFolder(t, api).svc
 	return w

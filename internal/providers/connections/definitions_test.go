@@ -42,7 +42,7 @@ webhooks:
 
 // folder is a folder of definitions alongside those that ship, and a Service that follows it.
 type folder struct {
-	t    *testing.T
+	t    testing.TB
 	dir  string
 	live *registry.Live
 	svc  *connections.Service
@@ -50,7 +50,7 @@ type folder struct {
 	configs *configs.Service
 }
 
-func (w *world) newFolder(t *testing.T, text string) *folder {
+func (w *world) newFolder(t testing.TB, text string) *folder {
 	t.Helper()
 	f := &folder{t: t, dir: t.TempDir()}
 	f.write(text)

@@ -71,7 +71,7 @@ type rotor struct {
 	before func()
 }
 
-func newRotor(t *testing.T) *rotor {
+func newRotor(t testing.TB) *rotor {
 	t.Helper()
 	p := &rotor{refresh: "refresh-0", access: "access-0"}
 	p.Server = httptest.NewServer(p)
@@ -150,7 +150,7 @@ func (p *rotor) exchanges() int {
 }
 
 // newTokenWorld returns a world with the definition of the rotor, and a second node.
-func newTokenWorld(t *testing.T, s testkit.Store) (w *world, other *connections.Service) {
+func newTokenWorld(t testing.TB, s testkit.Store) (w *world, other *connections.Service) {
 	t.Helper()
 	return newWorld(t, s).withTokens(t)
 }
@@ -175,7 +175,7 @@ func (w *world) record() func(connections.ChangeKind) []string {
 	}
 }
 
-func (w *world) withTokens(t *testing.T) (same *world, other *connections.Service) {
+func (w *world) withTokens(t testing.TB) (same *world, other *connections.Service) {
 	t.Helper()
 	f := w.newFolder(t, tokenAPI)
 	w.svc, other = f.svc, w.newFolder(t, tokenAPI).svc
@@ -206,7 +206,7 @@ func tokenConnection(mode string, p *rotor, c connections.Credentials) connectio
 		ConnectionConfig: patch.To(map[string]*string{"base_url": &p.URL})}}
 }
 
-func (w *world) read(t *testing.T, id string) connections.Connection {
+func (w *world) read(t testing.TB, id string) connections.Connection {
 	t.Helper()
 	c, err := w.svc.Get(t.Context(), w.a.View(), "acme", id)
 	require.NoError(t, err)

@@ -21,7 +21,7 @@ import (
 
 // tokenModel drives one connection and its provider, and knows what they may do.
 type tokenModel struct {
-	t    *testing.T
+	t    testing.TB
 	w    *world
 	p    *rotor
 	id   string

@@ -129,6 +129,19 @@ func lock(ctx context.Context, tx *sql.Tx, env id.Environment, key, connectionID
 	return find(ctx, tx, env, key, connectionID)
 }
 
+// lockStatus keeps other changes to a connection waiting until the transaction ends, and returns of it what nearly
+// every renewal of tokens needs: its status and its version.
+func lockStatus(ctx context.Context, tx *sql.Tx, env id.Environment, uuid string) (Connection, error) {
+	var c Connection
+	cols := storedColumns(&c).Only("enabled_status", "updated_ms")
+	found, err := db.Found("the connection", cols.Scan(tx.QueryRowContext(ctx, `UPDATE connections
+		SET updated_ms = updated_ms WHERE uuid = $1 AND environment_id = $2 RETURNING `+cols.Names(), uuid, string(env))))
+	if err == nil && !found {
+		err = notFound()
+	}
+	return c, err
+}
+
 // insert stores the connection unless its environment has one of that id.
 func insert(ctx context.Context, tx *sql.Tx, c *Connection) (inserted bool, err error) {
 	inserted, err = db.Insert(ctx, tx, "INSERT INTO connections", storedColumns(c),

@@ -54,7 +54,7 @@ type world struct {
 	watch   *connections.ConfigWatch
 }
 
-func newWorld(t *testing.T, s testkit.Store) *world {
+func newWorld(t testing.TB, s testkit.Store) *world {
 	t.Helper()
 	keyset := filepath.Join(s.Dir, "keyset.json")
 	require.NoError(t, secretbox.Create(keyset))
@@ -88,7 +88,7 @@ func (environments) RequireLive(ctx context.Context, tx *sql.Tx, env id.Environm
 }
 
 // principal returns who acts in an environment of its own.
-func (w *world) principal(t *testing.T, name string) access.Principal {
+func (w *world) principal(t testing.TB, name string) access.Principal {
 	t.Helper()
 	env := id.New(id.PrefixEnvironment)
 	_, err := w.store.DB.Write().ExecContext(t.Context(),
@@ -99,7 +99,7 @@ func (w *world) principal(t *testing.T, name string) access.Principal {
 }
 
 // newService returns a Service as another process on the same database would have it.
-func (w *world) newService(t *testing.T) *connections.Service {
+func (w *world) newService(t testing.TB) *connections.Service {
 	t.Helper()
 	svc, err := connections.New(connections.Config{
 		Limits: w.newLimits(t),
@@ -118,7 +118,7 @@ func (w *world) newService(t *testing.T) *connections.Service {
 }
 
 // newLimits returns a limiter as another process on the same database would have it.
-func (w *world) newLimits(t *testing.T) *limiter.Limiter {
+func (w *world) newLimits(t testing.TB) *limiter.Limiter {
 	t.Helper()
 	budgets, err := ratelimit.New(ratelimit.Options{Clock: w.clock})
 	require.NoError(t, err)
@@ -154,7 +154,7 @@ func github(connectionID string) connections.NewConnection {
 		Change: connections.Change{Secret: patch.To(secret)}}
 }
 
-func (w *world) create(t *testing.T, who access.Principal, in connections.NewConnection) connections.Connection {
+func (w *world) create(t testing.TB, who access.Principal, in connections.NewConnection) connections.Connection {
 	t.Helper()
 	c, created, err := w.svc.Create(t.Context(), who, in)
 	require.NoError(t, err)
