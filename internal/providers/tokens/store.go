@@ -143,15 +143,18 @@ func release(ctx context.Context, tx *sql.Tx, r *row) (bool, error) {
 	return changed, nil
 }
 
-// listDue returns up to limit connections that are due and that no one renews: of each environment and endpoint the
-// first ones, in turns, so that many of one keep no other waiting.
-func listDue(ctx context.Context, q db.Querier, now time.Time, perEndpoint, limit int) ([]row, error) {
+// listDue returns up to limit connections that are due and that no one renews: of each environment up to
+// perEnvironment, those of its endpoints in turns, and the environments in turns. So many of one keep no other waiting,
+// whether they are of one endpoint or of thousands.
+func listDue(ctx context.Context, q db.Querier, now time.Time, limit int) ([]row, error) {
 	var none row
 	names := columns(&none).Names()
 	rows, err := db.Query(ctx, q, columns, `SELECT `+names+` FROM (SELECT `+names+`,
-			ROW_NUMBER() OVER (PARTITION BY environment_id, endpoint ORDER BY due_ms) AS turn
-			FROM token_refreshes WHERE due_ms <= $1 AND lease_until_ms <= $1) AS waiting
-		WHERE turn <= $2 ORDER BY turn, due_ms LIMIT $3`, clock.Millis(now), perEndpoint, limit)
+			ROW_NUMBER() OVER (PARTITION BY environment_id ORDER BY turn, due_ms) AS place
+			FROM (SELECT `+names+`, ROW_NUMBER() OVER (PARTITION BY environment_id, endpoint ORDER BY due_ms) AS turn
+				FROM token_refreshes WHERE due_ms <= $1 AND lease_until_ms <= $1) AS waiting
+			WHERE turn <= $2) AS placed
+		WHERE place <= $3 ORDER BY place, due_ms LIMIT $4`, clock.Millis(now), perEndpoint, 2*perEnvironment, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list renewals that are due: %w", err)
 	}

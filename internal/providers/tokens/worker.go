@@ -21,6 +21,9 @@ const (
 	perEnvironment = 128
 	perEndpoint    = 64
 	perHost        = 256
+	// freeForEach is how many places are free for each that an environment has, when it takes another. So each has fewer
+	// the more environments need many, and one that has none always gets some.
+	freeForEach = 4
 )
 
 const (
@@ -62,7 +65,8 @@ func target(r *row) string { return string(r.environment) + " " + r.endpoint }
 func (w *worker) enter(r *row) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.draining || w.total >= maxExchanges || w.byEnv[r.environment] >= perEnvironment ||
+	has := w.byEnv[r.environment]
+	if w.draining || has >= perEnvironment || has*freeForEach >= maxExchanges-w.total ||
 		w.byTarget[target(r)] >= perEndpoint || w.byHost[r.endpoint] >= perHost {
 		return false
 	}
@@ -178,7 +182,7 @@ const claimBatch = 100
 // claim claims renewals that are due and runs them, each on a goroutine of its own. It returns how many.
 func (s *Service) claim(ctx context.Context) (int, error) {
 	now := s.cfg.Clock.Now()
-	due, err := listDue(ctx, s.cfg.DB.Read(), now, perEndpoint, 2*maxExchanges)
+	due, err := listDue(ctx, s.cfg.DB.Read(), now, 2*maxExchanges)
 	if err != nil {
 		return 0, err
 	}
