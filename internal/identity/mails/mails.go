@@ -11,12 +11,12 @@ import (
 	"log/slog"
 	"strings"
 	"time"
-	"unicode"
 
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/jobs"
+	"sallyport/internal/platform/plaintext"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -76,7 +76,7 @@ func (s *Service) Queue(ctx context.Context, tx *sql.Tx, m Mail) error {
 	if !s.Enabled() {
 		return errDisabled
 	}
-	if strings.ContainsFunc(m.To+m.Subject, unicode.IsControl) || strings.ContainsAny(m.To, " ,;") {
+	if strings.ContainsFunc(m.To+m.Subject, plaintext.IsControl) || strings.ContainsAny(m.To, " ,;") {
 		return errLine
 	}
 	plain, err := json.Marshal(message{To: m.To, Subject: m.Subject, Text: m.Text})

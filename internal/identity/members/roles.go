@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"sallyport/internal/identity/audit"
@@ -19,6 +18,7 @@ import (
 	"sallyport/internal/platform/etag"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
+	"sallyport/internal/platform/plaintext"
 )
 
 const (
@@ -76,7 +76,7 @@ func RoleViolations(name, description *string) []apperr.Detail {
 		switch {
 		case utf8.RuneCountInString(*description) > MaxRoleDescriptionCharacters:
 			v.Add("description", "max_length", fmt.Sprintf("must have at most %d characters", MaxRoleDescriptionCharacters))
-		case !utf8.ValidString(*description) || strings.ContainsFunc(*description, unicode.IsControl):
+		case !utf8.ValidString(*description) || strings.ContainsFunc(*description, plaintext.IsControl):
 			v.Add("description", "pattern", "must not hold control characters")
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"sallyport/internal/identity/members"
@@ -14,6 +13,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/etag"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/plaintext"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -106,7 +106,7 @@ func (s Settings) violations(v *apperr.Violations, check urlCheck) {
 		v.Add("name", "required", "must not be blank")
 	case utf8.RuneCountInString(s.Name) > maxNameCharacters:
 		v.Add("name", "max_length", fmt.Sprintf("must have at most %d characters", maxNameCharacters))
-	case !utf8.ValidString(s.Name) || strings.ContainsFunc(s.Name, unicode.IsControl):
+	case !utf8.ValidString(s.Name) || strings.ContainsFunc(s.Name, plaintext.IsControl):
 		v.Add("name", "pattern", "must not hold control characters")
 	}
 	if err := check(s.Issuer); err != nil {
@@ -155,7 +155,7 @@ func (s Settings) mappingViolations(v *apperr.Violations) {
 	for i, m := range s.RoleMappings {
 		at := fmt.Sprintf("role_mappings[%d]", i)
 		if m.Group == "" || len(m.Group) > MaxTextBytes || !utf8.ValidString(m.Group) ||
-			strings.ContainsFunc(m.Group, unicode.IsControl) {
+			strings.ContainsFunc(m.Group, plaintext.IsControl) {
 			v.Add(at+".group", "pattern", fmt.Sprintf("must be 1 to %d bytes without control characters", MaxTextBytes))
 		}
 		if m.Role == access.Owner {

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"sallyport/internal/identity/audit"
@@ -15,6 +14,7 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/etag"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/plaintext"
 )
 
 // defaultName is the name of a team that is created without one.
@@ -54,7 +54,7 @@ func CheckName(v *apperr.Violations, location, name string) {
 		v.Add(location, "required", "must not be blank")
 	case utf8.RuneCountInString(name) > MaxNameCharacters:
 		v.Add(location, "max_length", fmt.Sprintf("must have at most %d characters", MaxNameCharacters))
-	case !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, plaintext.IsControl):
 		v.Add(location, "pattern", "must not hold control characters")
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/plaintext"
 	"sallyport/internal/platform/suggest"
 	"sallyport/internal/providers/registry"
 )
@@ -135,7 +135,7 @@ func checkText(v *apperr.Violations, location, text string, most int) {
 		v.Add(location, "min_length", "must not be blank")
 	case utf8.RuneCountInString(text) > most:
 		v.Add(location, "max_length", fmt.Sprintf("must be at most %d characters", most))
-	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, plaintext.IsControl):
 		v.Add(location, "pattern", "must not hold control characters")
 	}
 }

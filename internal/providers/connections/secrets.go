@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"sallyport/internal/identity/audit"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/plaintext"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/registry"
 	"sallyport/internal/providers/verification"
@@ -132,7 +132,7 @@ func checkNewSecret(provider *registry.Provider, c Connection, in NewWebhookSecr
 	switch {
 	case utf8.RuneCountInString(in.Label) > MaxSecretLabel:
 		violations.Add("label", "max_length", fmt.Sprintf("must be at most %d characters", MaxSecretLabel))
-	case !utf8.ValidString(in.Label) || strings.ContainsFunc(in.Label, unicode.IsControl):
+	case !utf8.ValidString(in.Label) || strings.ContainsFunc(in.Label, plaintext.IsControl):
 		violations.Add("label", "pattern", "must not hold control characters")
 	}
 	if checkSecret(&violations, "secret", in.Value) && provider != nil && provider.Webhooks != nil {

@@ -13,8 +13,8 @@ import (
 	"sallyport/internal/platform/testkit"
 )
 
-// What is due in one environment, at one endpoint or at thousands, and for however long, does not keep another
-// environment's connections, or another endpoint's of the same one, from being found.
+// Connections that are due are found in turns: those of one environment, at one endpoint or at thousands, and overdue for
+// however long, keep neither another environment's nor another endpoint's of the same one from being found.
 func TestDueInTurns(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -55,7 +55,7 @@ func TestDueInTurns(t *testing.T) {
 		require.Len(t, due, 30)
 		due, err = listDue(t.Context(), d.Read(), now, 10_000)
 		require.NoError(t, err)
-		require.Len(t, due, 2*perEnvironment+perEndpoint+2, "those that no place can be for are not read")
+		require.Len(t, due, 2*perEnvironment+perEndpoint+2, "others cannot get a place")
 	})
 }
 

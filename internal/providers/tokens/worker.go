@@ -223,7 +223,10 @@ func (s *Service) claim(ctx context.Context) (int, error) {
 			defer s.worker.leave(place)
 			defer s.metrics.inFlight.Dec()
 			// Failures are stored and counted; what cannot be stored is logged.
-			_ = s.run(db.WithOwner(context.WithoutCancel(ctx), string(r.environment)), r, false)
+			// Its outcome is of the class of requests, with those of its environment: the other writers of the class of jobs
+			// could keep it waiting until its lease has ended, and tokens that the provider has replaced would be lost.
+			running := db.WithTurn(context.WithoutCancel(ctx), db.TurnRequest)
+			_ = s.run(db.WithOwner(running, string(r.environment)), r, false)
 		}()
 	}
 	return len(taken), err
