@@ -39,17 +39,20 @@ health:
   probes: [{path: /me, account: {id: /sub, label: /email}}]
 `
 
-// connector is an installation whose commands and server know a provider of a folder.
+// connector is an installation whose commands and server know providers of a folder.
 type connector struct {
 	*installation
 	key credentials
 }
 
-// newConnector makes one with a key of the environment production. The server does not run yet.
-func newConnector(t *testing.T, databaseURL, dir, slug, definition string) *connector {
+// newConnector makes one with definitions by their slugs, and a key of the environment production. The server does not
+// run yet.
+func newConnector(t *testing.T, databaseURL, dir string, definitions map[string]string) *connector {
 	t.Helper()
 	folder := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(folder, slug+".yaml"), []byte(definition), 0o600))
+	for slug, text := range definitions {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, slug+".yaml"), []byte(text), 0o600))
+	}
 	in := &installation{t: t, binary: testkit.Binary(t), environ: []string{"SALLYPORT_DATA=" + dir,
 		"SALLYPORT_LISTEN=127.0.0.1:0", "SALLYPORT_EGRESS_ALLOW=127.0.0.0/8", "SALLYPORT_EGRESS_ALLOW_HTTP=true",
 		"SALLYPORT_LOG_FORMAT=json", "SALLYPORT_PUBLIC_URL=" + publicURL, "SALLYPORT_PROVIDERS_DIR=" + folder}}
@@ -93,6 +96,14 @@ func (c *connector) about(args ...string) (out connectable) {
 	return out
 }
 
+// withCredential is about a command that gets a credential from a file.
+func (c *connector) withCredential(name, value string, args ...string) connectable {
+	c.t.Helper()
+	file := filepath.Join(c.t.TempDir(), "value")
+	require.NoError(c.t, os.WriteFile(file, []byte(value), 0o600))
+	return c.about(append(args, "--credentials", name+"="+file)...)
+}
+
 // pass lets the cool-down of the tokens of all connections end, and the worker renew those that are due.
 func (c *connector) pass(databaseURL, dir string, due bool) {
 	c.t.Helper()
@@ -119,7 +130,7 @@ func TestConnectionOfARealProvider(t *testing.T) {
 		peer := startPeer(t, peerDir, "connect.mjs")
 		var issuer, said string
 		peer.hear(&issuer)
-		c := newConnector(t, databaseURL, dir, "openid", oidcDefinition)
+		c := newConnector(t, databaseURL, dir, map[string]string{"openid": oidcDefinition})
 		const secret = "a secret of 32 and more characters: +%&"
 		var config struct {
 			OAuth struct {
