@@ -39,10 +39,12 @@ type guide struct {
 func guides() []guide {
 	return []guide{
 		{"add-a-provider", []string{"curl", "openssl"}},
+		{"connect-an-account-by-oauth", []string{"curl", "python3", "awk"}},
 		{"connect-with-a-key", []string{"curl", "python3"}},
 		{"first-production-start", []string{"curl", "openssl", "python3"}},
 		{"github-to-your-laptop", []string{"curl", "openssl"}},
 		{"keys-and-grants", []string{"curl", "openssl", "python3"}},
+		{"let-your-users-connect", []string{"curl", "python3"}},
 		{"operate", []string{"curl", "openssl"}},
 		{"receive-your-first-webhook", []string{"curl", "openssl", "python3"}},
 		{"replay-and-recover-after-an-outage", []string{"curl", "openssl", "python3"}},
