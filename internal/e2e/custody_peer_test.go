@@ -60,6 +60,7 @@ func custodyModes() map[string][]string {
 	return map[string][]string{
 		"bearer": {"token"}, "api_key": {"api_key"}, "api_key_query": {"api_key"}, "basic": {"username", "password"},
 		"aws_sigv4": {"access_key_id", "secret_access_key", "session_token"}, "hmac": {"key_id", "secret"},
+		"oauth2": {"access_token", "refresh_token"},
 	}
 }
 

@@ -130,6 +130,7 @@ func TestCustody(t *testing.T) {
 		c.enter()
 		stream := c.follow()
 		c.plantConnections()
+		c.plantLinks()
 		c.plantConfigs()
 		c.plantWebhooks()
 		c.plantPeople()
@@ -222,15 +223,22 @@ func (c *custody) follow() (end func()) {
 // them.
 func (c *custody) plantConnections() {
 	c.t.Helper()
+	c.made(c.user, "/provider-configs", object{"provider": "custody", "provider_config_key": "custody-oauth",
+		"oauth": object{"client_id": "client-0", "client_secret": c.marks.at("the secret of the client that refreshes"),
+			"hosts": []string{c.peer}}}, "provider_config_key")
 	var work sync.WaitGroup
 	for mode, names := range custodyModes() {
+		config := "custody"
+		if mode == "oauth2" {
+			config = "custody-oauth"
+		}
 		work.Go(func() {
 			for _, reply := range custodyReplies() {
 				id, values := strings.ReplaceAll(mode, "_", "-")+"-"+reply, object{}
 				for _, name := range names {
 					values[name] = c.marks.at(mode + " " + name + " " + reply)
 				}
-				body := object{"provider": "custody", "connection_id": id, "auth_mode": mode, "credentials": values,
+				body := object{"provider": config, "connection_id": id, "auth_mode": mode, "credentials": values,
 					"connection_config": object{"base_url": c.peer + "/" + reply, "tenant": c.marks.at("a secret setting " + id)}}
 				c.send(c.key, http.MethodPost, "/connections", body) // the provider may refuse it
 				body["test"], body["on_conflict"] = false, "update"
@@ -239,7 +247,13 @@ func (c *custody) plantConnections() {
 					c.t.Errorf("%s: %d %s", id, status, text)
 					return
 				}
-				path := "/connections/custody/" + id
+				path := "/connections/" + config + "/" + id
+				if mode == "oauth2" { // the token endpoint quotes the refresh token and the client
+					status, text := c.send(c.key, http.MethodPost, path, object{"operation": "refresh"})
+					if status != http.StatusConflict {
+						c.t.Errorf("%s: %d %s", id, status, text)
+					}
+				}
 				for range 2 { // two refusals in a row change the state
 					c.send(c.key, http.MethodPost, path+"/test", nil)
 				}
@@ -251,7 +265,7 @@ func (c *custody) plantConnections() {
 				c.send(c.key, http.MethodPatch, path, object{"connection_config": object{"base_url": c.peer + "/elsewhere"},
 					"tags": object{"a": "b"}})
 			}
-			c.send(c.key, http.MethodDelete, "/connections/custody/"+strings.ReplaceAll(mode, "_", "-")+"-text", nil)
+			c.send(c.key, http.MethodDelete, "/connections/"+config+"/"+strings.ReplaceAll(mode, "_", "-")+"-text", nil)
 		})
 	}
 	work.Wait()
