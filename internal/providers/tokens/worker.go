@@ -27,9 +27,10 @@ const (
 )
 
 const (
-	// pollInterval is how often the worker looks for renewals that are due, wakeAfter the number of places that are free
-	// again after which it looks immediately.
+	// pollInterval is how often the worker looks for renewals that are due, soonInterval how soon after it has found some,
+	// and wakeAfter the number of places that are free again after which it looks immediately.
 	pollInterval = time.Second
+	soonInterval = 250 * time.Millisecond
 	wakeAfter    = 16
 )
 
@@ -94,7 +95,7 @@ func (w *worker) leave(r *row) {
 	}
 	w.ended()
 	// To look for more costs a query over all that is due.
-	if w.freed++; w.freed >= wakeAfter || w.total == 0 {
+	if w.freed++; w.freed >= wakeAfter {
 		w.freed = 0
 		w.wake.Signal()
 	}
@@ -170,10 +171,14 @@ func (s *Service) work(ctx context.Context) time.Duration {
 	if err != nil && ctx.Err() == nil {
 		s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "cannot claim token refreshes", slog.String("error", err.Error()))
 	}
-	if begun == claimBatch {
+	switch begun {
+	case claimBatch:
 		return 0
+	case 0:
+		return pollInterval
+	default:
+		return soonInterval
 	}
-	return pollInterval
 }
 
 // claimBatch is how many renewals are claimed together. Their transaction is short.
