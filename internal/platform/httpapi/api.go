@@ -99,6 +99,9 @@ const introduction = "Sallyport receives the webhooks of providers, verifies and
 	"which is " +
 	"one of a fixed set. `details` lists the validation errors that were found.\n\n" +
 	"**Lists.** A list is a JSON array. `Link` and `X-Next-Cursor` of the response lead to the next page.\n\n" +
+	"**Changes.** The body of a PATCH is a JSON merge patch (RFC 7396), as `application/merge-patch+json` or as " +
+	"`application/json`: absent fields stay, `null` clears a field, objects merge, and arrays are replaced. " +
+	"The description of a field says if it departs from that, as `credentials` do, which replace all that are stored.\n\n" +
 	"**Versions.** Everything that a PATCH changes has a version, in `ETag` of the response. Send it as `If-Match` with " +
 	"a change, and the change is refused with 412 `precondition_failed` if someone else has changed the resource since. " +
 	"Without `If-Match`, changes of one resource are made one after the other.\n\n" +
@@ -258,6 +261,7 @@ func (ad adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 			}
 			handler(humago.NewContext(op, r, w))
 		}
+		acceptMergePatch(r)
 		out := meta.ifNoneMatch(w, r, c)
 		r = meta.ifMatch(r, c)
 		if key := meta.idempotencyKey(r, c); key != "" {

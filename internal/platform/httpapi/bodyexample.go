@@ -23,6 +23,7 @@ func (a *API) documentRequest(ho *huma.Operation, op Operation) {
 			body = exampleBody(a.huma.OpenAPI().Components.Schemas, schema)
 		}
 		ho.RequestBody.Content["application/json"].Example = body
+		documentMergePatch(ho)
 		if ho.RequestBody.Required || string(body) != "{}" {
 			r.Body = body
 		}

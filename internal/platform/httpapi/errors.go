@@ -117,20 +117,20 @@ func newWireError(ctx huma.Context, status int, msg string, errs ...error) huma.
 	if ctx == nil {
 		return &wireError{status: status, Err: wireErrorBody{Message: msg}}
 	}
-	e := fromHuma(ctx.Context(), status, msg, errs)
+	e := fromHuma(ctx, status, msg, errs)
 	obs.LineFrom(ctx.Context()).Fail(e)
 	setErrorHeaders(ctx.Context(), ctx.SetHeader, e)
 	ctx.SetHeader("Cache-Control", "no-store")
 	return wireErrorFrom(e)
 }
 
-func fromHuma(ctx context.Context, status int, msg string, errs []error) *apperr.Error {
+func fromHuma(ctx huma.Context, status int, msg string, errs []error) *apperr.Error {
 	switch status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
 		if len(errs) == 0 {
 			errs = []error{At("body", "required", "a JSON body is required")}
 		}
-		return apperr.Invalid(callFrom(ctx).checkRefused(errs)...)
+		return apperr.Invalid(callFrom(ctx.Context()).checkRefused(errs)...)
 	case http.StatusRequestEntityTooLarge:
 		return apperr.New(apperr.CodePayloadTooLarge, "The body is larger than this route accepts")
 	case http.StatusInternalServerError:
@@ -143,7 +143,7 @@ func fromHuma(ctx context.Context, status int, msg string, errs []error) *apperr
 		}
 		return resolveError(errors.New(msg))
 	case http.StatusUnsupportedMediaType:
-		return apperr.HTTP(status, "Send the body with Content-Type: application/json")
+		return apperr.HTTP(status, wrongMediaType(ctx.Method()))
 	default:
 		return apperr.HTTP(status, http.StatusText(status))
 	}
