@@ -200,13 +200,17 @@ func (c *eventsList) Run(ctx context.Context, e *env) error {
 			terminal.Column{Title: "TYPE"}, terminal.Column{Title: "CONNECTION"}, terminal.Column{Title: "STATUS", Fixed: true,
 				Tone: statusTone}, terminal.Column{Title: "ATTEMPTS"},
 			terminal.Column{Title: "NOTE"})
-		return e.list(ctx, api, apiclient.Request{Path: "/webhook-events", Query: q}, c.paging, c.JSON, "events", t,
+		n, err := e.rows(ctx, api, apiclient.Request{Path: "/webhook-events", Query: q}, c.paging, c.JSON, "events", t,
 			func(t *terminal.Table, row json.RawMessage) error {
 				r, err := into[eventRow](row)
 				t.Row(r.EventUUID, second(r.ReceivedAt), r.EventType, r.ProviderConfigKey+"/"+r.ConnectionID, r.Status,
 					strconv.FormatInt(r.AttemptCount, 10), r.note())
 				return err
 			})
+		if err == nil && n == 0 {
+			e.warnTypes(ctx, api, c.EventType, c.Provider)
+		}
+		return err
 	})
 }
 

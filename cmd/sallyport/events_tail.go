@@ -47,6 +47,7 @@ func (c *eventsTail) Run(ctx context.Context, e *env) error {
 	}
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
 		e.warnProviders(ctx, api, slices.Concat(c.Provider, c.ProviderConfigKey))
+		e.warnTypes(ctx, api, c.EventType, c.Provider)
 		last, err := c.follow(ctx, e, api)
 		switch {
 		case errors.Is(err, errEnough):

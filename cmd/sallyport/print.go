@@ -43,14 +43,22 @@ func (e *env) table(columns ...terminal.Column) *terminal.Table {
 // tableChunk is the number of rows of a long table that are read before they are printed.
 const tableChunk = 250
 
-// list prints the rows of a list, in a table that add fills or as one JSON array. noun names the rows.
+// list prints a list as rows does.
 func (e *env) list(ctx context.Context, c *apiclient.Client, r apiclient.Request, p paging, asJSON bool, noun string,
 	t *terminal.Table, add func(t *terminal.Table, row json.RawMessage) error,
 ) error {
+	_, err := e.rows(ctx, c, r, p, asJSON, noun, t, add)
+	return err
+}
+
+// rows prints the rows of a list, in a table that add fills or as one JSON array, and returns their number. noun names
+// the rows.
+func (e *env) rows(ctx context.Context, c *apiclient.Client, r apiclient.Request, p paging, asJSON bool, noun string,
+	t *terminal.Table, add func(t *terminal.Table, row json.RawMessage) error,
+) (n int, err error) {
 	if p.Limit < 1 {
-		return usageError("--limit must be at least 1")
+		return 0, usageError("--limit must be at least 1")
 	}
-	n := 0
 	array := jsonArray{w: e.stdout}
 	more, err := c.Each(ctx, r, p.limit(), func(row json.RawMessage) error {
 		n++
@@ -66,7 +74,7 @@ func (e *env) list(ctx context.Context, c *apiclient.Client, r apiclient.Request
 		return nil
 	})
 	if err != nil {
-		return err
+		return n, err
 	}
 	if asJSON {
 		err = array.end()
@@ -76,7 +84,7 @@ func (e *env) list(ctx context.Context, c *apiclient.Client, r apiclient.Request
 	if err == nil && more {
 		e.note("There are more %s. --limit shows more, --all shows all.", noun)
 	}
-	return err
+	return n, err
 }
 
 // jsonArray writes an array of JSON values one by one, formatted as printJSON formats a whole array.
