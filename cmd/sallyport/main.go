@@ -137,7 +137,13 @@ func run(ctx context.Context, p process) int {
 		p.say("%s", err)
 		return exitUsage
 	}
-	return p.fail(kctx.Run(&env{process: p, cfg: &c.Config}))
+	err = kctx.Run(&env{process: p, cfg: &c.Config})
+	var code exitError
+	if err != nil && ctx.Err() != nil && !errors.As(err, &code) {
+		p.say("interrupted: %s", terminal.Inline(err.Error())) // a hint would be about an error that there is not
+		return exitFailed
+	}
+	return p.fail(err)
 }
 
 // reportMisuse reports an error of the command line and prints the usage.

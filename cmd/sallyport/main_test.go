@@ -199,18 +199,23 @@ func TestDatabaseOutOfReach(t *testing.T) {
 	}
 }
 
-// An address that another program uses is an error that names the address and the setting that it comes from.
+// An address that another program uses is an error that names the address and the setting that it comes from. Nothing
+// has been created by then.
 func TestAddressInUse(t *testing.T) {
 	t.Parallel()
 	other, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, other.Close()) })
 	for _, flag := range []string{"--listen", "--admin-listen"} {
-		args := []string{"serve", "--dev", "--listen", "127.0.0.1:0", "--data", t.TempDir(), flag, other.Addr().String()}
+		data := t.TempDir()
+		args := []string{"serve", "--dev", "--listen", "127.0.0.1:0", "--data", data, flag, other.Addr().String()}
 		r := call(command{ctx: t.Context(), clock: clock.System(), args: args}, nil)
 		require.Equal(t, exitFailed, r.code)
 		require.Contains(t, r.stderr, "cannot listen on "+other.Addr().String()+", the value of "+strings.TrimPrefix(flag,
 			"--")+": another program uses it\nStop the other program, or choose another address with "+flag+".\n")
+		for _, file := range []string{"sallyport.db", "keyset.json", "dev-credentials.json"} {
+			require.NoFileExists(t, filepath.Join(data, file))
+		}
 	}
 }
 

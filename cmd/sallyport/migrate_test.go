@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,6 +15,28 @@ func (in installation) open(t *testing.T) *db.DB {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d
+}
+
+// A command that is interrupted says so, and gives no advice about the database, which is well. A server that is asked
+// to stop while it starts stops without an error. The next run continues.
+func TestInterruptedMigration(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, in installation) {
+		in.do(t, "keyset", "create")
+		stopped, stop := context.WithCancel(t.Context())
+		stop()
+		r := in.call(t, command{ctx: stopped, args: []string{"migrate"}})
+		require.Equal(t, exitFailed, r.code)
+		require.Regexp(t, `^sallyport: interrupted: .*context canceled\)?\n$`, r.stderr)
+		require.Empty(t, r.out)
+
+		r = in.call(t, command{ctx: stopped, args: []string{"serve"}})
+		require.Equal(t, exitOK, r.code, r.stderr)
+		require.Contains(t, r.stderr, "stopped before the server was ready; the next start continues")
+		require.Contains(t, r.stderr, "context canceled")
+
+		require.Regexp(t, `^(migrated the schema|the schema is at version)`, in.do(t, "migrate"))
+	})
 }
 
 // From nothing to the present schema and no further; the state can be asked for without a change, and by exit code.

@@ -37,13 +37,13 @@ func (serveCommand) Run(ctx context.Context, e *env) error {
 	log := obs.NewLogger(lines, string(e.cfg.LogFormat), e.cfg.LogLevel.String())
 	a, err := app.New(ctx, app.Options{Config: *e.cfg, Logger: log, Clock: e.clock, Version: version()})
 	if err != nil {
-		return err
+		return stoppedEarly(ctx, log, err)
 	}
 	if err := a.Start(ctx); err != nil {
 		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.ShutdownTimeout)
 		defer cancel()
 		_ = a.Stop(stopCtx) // the error that made it stop is the one that counts
-		return err
+		return stoppedEarly(ctx, log, err)
 	}
 	attrs := []any{slog.String("listen", a.Addr()), slog.String("public_url", e.cfg.PublicURL),
 		slog.String("version", version())}
@@ -73,5 +73,17 @@ func (serveCommand) Run(ctx context.Context, e *env) error {
 		return fmt.Errorf("stop: %w", err)
 	}
 	log.InfoContext(context.WithoutCancel(ctx), "stopped")
+	return nil
+}
+
+// stoppedEarly returns the error of a start that failed; none if it failed because the process was asked to stop, which
+// is no error: the log says what was interrupted. A migration is either complete or has changed nothing, or its next
+// run completes it.
+func stoppedEarly(ctx context.Context, log *slog.Logger, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	log.InfoContext(context.WithoutCancel(ctx), "stopped before the server was ready; the next start continues",
+		slog.String("interrupted", err.Error()))
 	return nil
 }

@@ -72,6 +72,11 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.node = a.lock.Node
+	// Before the database is created or migrated for a server that cannot start.
+	listen, admin := a.listeners()
+	if err = cmp.Or(httpserver.Check(ctx, listen), httpserver.Check(ctx, admin)); err != nil {
+		return nil, err
+	}
 	if a.db, err = db.Open(ctx, a.cfg.DatabaseURL.Reveal(), a.cfg.Data); err != nil {
 		return nil, err
 	}
@@ -130,12 +135,11 @@ func (a *App) build(ctx context.Context, version string) error {
 	for _, m := range p.modules {
 		metrics.MustRegister(m.Metrics...)
 	}
-	a.public = httpserver.New(httpserver.Config{Name: "public", Setting: "listen", Address: a.cfg.Listen, Handler: public,
-		CertFile: a.cfg.TLSCert, KeyFile: a.cfg.TLSKey, Logger: a.log, ErrorBody: httpapi.ErrorBody})
-	a.admin = httpserver.New(httpserver.Config{Name: "admin", Setting: "admin-listen", Address: a.cfg.AdminListen,
-		Handler: obs.AdminHandler(metrics, p.api.Ready, p.fleet.Warnings),
-		// A profile or a trace is written for as long as its caller asked.
-		WriteTimeout: 10 * time.Minute, Logger: a.log, ErrorBody: httpapi.ErrorBody})
+	listen, admin := a.listeners()
+	listen.Handler = public
+	a.public = httpserver.New(listen)
+	admin.Handler = obs.AdminHandler(metrics, p.api.Ready, p.fleet.Warnings)
+	a.admin = httpserver.New(admin)
 	a.modules = append(p.modules, a.serverModule(p.identity))
 	a.runner = module.NewRunner(module.Config{Clock: a.clock, Logger: a.log, StopTimeout: a.cfg.ShutdownTimeout,
 		Role: a.cfg.Role})

@@ -11,6 +11,7 @@ import (
 	"sallyport/internal/identity/setup"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/httpserver"
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/module"
 	"sallyport/internal/platform/role"
@@ -94,6 +95,16 @@ func (a *App) serverModule(ids *identity.Services) module.Module {
 			return nil
 		}},
 	}}
+}
+
+// listeners returns the configurations of both listeners, without their handlers.
+func (p *parts) listeners() (public, admin httpserver.Config) {
+	public = httpserver.Config{Name: "public", Setting: "listen", Address: p.cfg.Listen, CertFile: p.cfg.TLSCert,
+		KeyFile: p.cfg.TLSKey, Logger: p.log, ErrorBody: httpapi.ErrorBody}
+	// A profile or a trace is written for as long as its caller asked.
+	admin = httpserver.Config{Name: "admin", Setting: "admin-listen", Address: p.cfg.AdminListen,
+		WriteTimeout: 10 * time.Minute, Logger: p.log, ErrorBody: httpapi.ErrorBody}
+	return public, admin
 }
 
 // clientURL is the URL at which people and commands reach the server: the public URL, or the listener's in development

@@ -21,29 +21,30 @@ import (
 // A server that does not start leaves nothing running: no worker goes on over a database that is closed.
 func TestFailedStartLeavesNothingRunning(t *testing.T) {
 	t.Parallel()
-	for name, spoil := range map[string]func(t *testing.T, cfg *config.Config){
-		"the first worker": func(t *testing.T, cfg *config.Config) {
+	// spoil may return a function that spoils the rest after the server has been built.
+	for name, spoil := range map[string]func(t *testing.T, cfg *config.Config) (later func()){
+		"the first worker": func(t *testing.T, cfg *config.Config) func() {
 			t.Helper()
 			drop(t, cfg.Data, "deliveries")
+			return func() {}
 		},
-		"a later worker": func(t *testing.T, cfg *config.Config) {
+		"a later worker": func(t *testing.T, cfg *config.Config) func() {
 			t.Helper()
 			drop(t, cfg.Data, "webhook_replays")
+			return func() {}
 		},
-		"the listener": func(t *testing.T, cfg *config.Config) {
+		"the listener": func(t *testing.T, cfg *config.Config) func() {
 			t.Helper()
-			l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = l.Close() })
-			cfg.Listen = l.Addr().String()
+			return occupyLater(t, &cfg.Listen)
 		},
-		"the admin listener": func(t *testing.T, cfg *config.Config) {
+		"the admin listener": func(t *testing.T, cfg *config.Config) func() {
 			t.Helper()
-			cfg.AdminListen = "127.0.0.1:1:1"
+			return occupyLater(t, &cfg.AdminListen)
 		},
-		"the people": func(t *testing.T, cfg *config.Config) {
+		"the people": func(t *testing.T, cfg *config.Config) func() {
 			t.Helper()
 			cfg.SetupTokenFile = filepath.Join(cfg.Data, "missing")
+			return func() {}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -59,9 +60,10 @@ func TestFailedStartLeavesNothingRunning(t *testing.T) {
 
 			var log bytes.Buffer
 			options.Logger = slog.New(slog.NewTextHandler(&log, nil))
-			spoil(t, &options.Config)
+			later := spoil(t, &options.Config)
 			a, err = app.New(t.Context(), options)
 			require.NoError(t, err)
+			later()
 			require.Error(t, a.Start(t.Context()))
 			require.NoError(t, a.Stop(t.Context()))
 			require.Never(t, func() bool { return clk.Timers() > 0 }, 100*time.Millisecond, time.Millisecond,
@@ -73,6 +75,23 @@ func TestFailedStartLeavesNothingRunning(t *testing.T) {
 				require.NoError(t, l.Close())
 			}
 		})
+	}
+}
+
+// occupyLater sets the address to a free one, and returns the function that takes it.
+func occupyLater(t *testing.T, address *string) func() {
+	t.Helper()
+	listen := func(address string) net.Listener {
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
+		require.NoError(t, err)
+		return l
+	}
+	l := listen("127.0.0.1:0")
+	*address = l.Addr().String()
+	require.NoError(t, l.Close())
+	return func() {
+		l := listen(*address)
+		t.Cleanup(func() { _ = l.Close() })
 	}
 }
 

@@ -88,6 +88,16 @@ func (s *Server) Listen(ctx context.Context) error {
 	return nil
 }
 
+// Check returns the error with which a Server of this configuration would fail to listen. It opens the listener and
+// closes it again, so that no connection waits for a server that is still being prepared.
+func Check(ctx context.Context, c Config) error {
+	s := &Server{cfg: c}
+	if err := s.Listen(ctx); err != nil || s.listener == nil {
+		return err
+	}
+	return s.listener.Close()
+}
+
 // listenError says which address cannot be opened, which setting names it, and why.
 func (s *Server) listenError(err error) error {
 	var why string

@@ -23,6 +23,10 @@ var ErrNewer = errors.New("the database schema is newer than this binary; run th
 var ErrPending = errors.New("the database schema is older than this binary; run `sallyport migrate` or `sallyport " +
 	"serve --migrate`")
 
+// ErrInterrupted is the error of migrations that were stopped before the last one. Each is complete, or has changed
+// nothing, or is completed by the next run.
+var ErrInterrupted = errors.New("the migration was interrupted; complete steps stay, and the next run continues")
+
 // State is the migration state of a database.
 type State struct {
 	// Current is the schema's version; 0 for an empty database.
@@ -59,6 +63,11 @@ func Read(ctx context.Context, d *db.DB) (State, error) {
 // Up runs the pending migrations and returns the states before and after. On PostgreSQL an advisory lock admits one
 // process at a time.
 func Up(ctx context.Context, d *db.DB) (before, after State, err error) {
+	defer func() {
+		if err != nil && ctx.Err() != nil {
+			err = fmt.Errorf("%w (%w)", ErrInterrupted, err)
+		}
+	}()
 	p, err := provider(d)
 	if err != nil {
 		return State{}, State{}, err
