@@ -25,6 +25,15 @@ func TestKnownTypesOfFamilies(t *testing.T) {
 		"stripe": "invoice.paid v1.billing.meter.error_report_triggered v2.core.event_destination.ping " +
 			"v2.money_management.transaction.created",
 		"slack": "app_mention slash_command./deploy",
+		"bitbucket": "repo.push pullrequest.created pullrequest.changes_request_removed repo.refs_changed pr.opened " +
+			"pr.reviewer.approved repo.comment.added mirror.repo_synchronized",
+		"sendgrid":        "processed spamreport group_resubscribe account_status_change",
+		"typeform":        "form_response form_response_partial",
+		"zendesk":         "zen:event-type:ticket.created zen:event-type:user.active_changed",
+		"zoom":            "meeting.started recording.completed phone.voicemail_received app_deauthorized",
+		"x":               "post.create profile.update.bio tweet_create_events direct_message_events",
+		"microsoft":       "created lifecycle.missed Microsoft.Graph.Message.created",
+		"microsoft-graph": "deleted lifecycle.subscriptionRemoved Microsoft.Graph.chatMessage.updated",
 	} {
 		p, ok := shipped.Get(slug)
 		require.True(t, ok)
