@@ -245,6 +245,10 @@ func TestTrigger(t *testing.T) {
 			"minimal body")
 		require.Contains(t, r.run("", "subscriptions", "trigger", "github", "issues.flown", "--connection", "repo").stderr,
 			"sallyport providers show github")
+		mistyped := r.run("", "subscriptions", "trigger", "github/repo", "issues.opend")
+		require.Equal(t, exitOK, mistyped.code, mistyped.stderr)
+		require.Regexp(t, `(?m)^Connection +github/repo$`, mistyped.out)
+		require.Contains(t, mistyped.stderr, "Did you mean issues.opened?")
 		require.Contains(t, r.run("", "events", "list", "--provider", "githb").stderr, "Did you mean github?")
 		require.NotContains(t, r.run("", "events", "list", "--provider", "sallyport").stderr, "warning")
 	})

@@ -14,7 +14,7 @@ import (
 )
 
 type subscriptionsTrigger struct {
-	Provider   string `arg:"" name:"provider" help:"The provider configuration's key, such as github."`
+	Provider   string `arg:"" name:"provider" help:"The provider configuration's key, such as github, or a connection as provider/connection_id."`
 	EventType  string `arg:"" name:"type" help:"The event type, such as issues.opened."`
 	Connection string `placeholder:"ID" aliases:"connection-id" help:"The id of the connection that gets the sample. Default: the provider's only connection. --connection-id is the same flag."`
 	DataFile   string `placeholder:"PATH" help:"JSON file with the body, an object or array, in which type, id, times and signature are set; - reads standard input. Default: a sample of the type, or a minimal body."`
@@ -85,6 +85,9 @@ type sampleRow struct {
 func (c *subscriptionsTrigger) connection(ctx context.Context, api *apiclient.Client) (connectionName, error) {
 	if c.Connection != "" {
 		return connectionName{c.Provider, c.Connection}, nil
+	}
+	if provider, id, found := strings.Cut(c.Provider, "/"); found {
+		return connectionName{provider, id}, nil
 	}
 	var ids []string
 	more, err := api.Each(ctx, apiclient.Request{Path: connectionsPath, Query: url.Values{"provider": {c.Provider}}},

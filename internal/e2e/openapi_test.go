@@ -40,6 +40,8 @@ func TestDocumentIsServed(t *testing.T) {
 		delete(info, "version")
 		delete(members(known["info"]), "version")
 		require.Equal(w.t, known, served)
+		// Generated clients have the parameter of the inbound path under the name that it has always had.
+		require.Contains(w.t, served["paths"], "/webhook/{connection_id}")
 	})
 }
 

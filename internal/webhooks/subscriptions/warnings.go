@@ -91,7 +91,8 @@ func (d *Directory) WarnUnknownType(provider, eventType string) []Warning {
 	if p == nil || mayFit([]*eventtypes.Provider{p}, eventType) {
 		return nil
 	}
-	return []Warning{unknownType("event_type", []*eventtypes.Provider{p})}
+	providers := []*eventtypes.Provider{p}
+	return []Warning{unknownType("event_type", providers).suggesting(providers, eventType)}
 }
 
 // concerned returns what is known of the providers whose events a subscription gets. complete is false if nothing is
