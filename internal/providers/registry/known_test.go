@@ -27,6 +27,7 @@ func TestKnownTypesOfFamilies(t *testing.T) {
 		"slack": "app_mention slash_command./deploy",
 		"bitbucket": "repo.push pullrequest.created pullrequest.changes_request_removed repo.refs_changed pr.opened " +
 			"pr.reviewer.approved repo.comment.added mirror.repo_synchronized",
+		"meta":            "page.feed page.message whatsapp_business_account.messages instagram.comments",
 		"sendgrid":        "processed spamreport group_resubscribe account_status_change",
 		"typeform":        "form_response form_response_partial",
 		"zendesk":         "zen:event-type:ticket.created zen:event-type:user.active_changed",
