@@ -99,8 +99,8 @@ func (k knownTypes) warning(text string) string {
 	case ok:
 		return fmt.Sprintf("no provider here is known to send events of the type %q. Did you mean %s?", text, nearest)
 	default:
-		return fmt.Sprintf("no provider here is known to send events of the type %q; \"sallyport providers show NAME\" lists "+
-			"the types", text)
+		return fmt.Sprintf("no provider here is known to send events of the type %q; \"sallyport providers show NAME\" "+
+			"lists the types", text)
 	}
 }
 

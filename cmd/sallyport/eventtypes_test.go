@@ -31,7 +31,8 @@ func TestEmptyListOfAType(t *testing.T) {
 		}
 		create("github")
 		for text, want := range map[string]string{
-			"issues": `warning: no event has the type "issues" alone; issues.* matches those whose type begins like issues.assigned`,
+			"issues": `warning: no event has the type "issues" alone; issues.* matches those whose type begins like ` +
+				`issues.assigned`,
 			"issue.opened": `warning: no provider here is known to send events of the type "issue.opened". ` +
 				`Did you mean issues.opened?`,
 			"orders/create": `warning: no provider here is known to send events of the type "orders/create"; ` +

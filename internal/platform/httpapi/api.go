@@ -101,7 +101,8 @@ const introduction = "Sallyport receives the webhooks of providers, verifies and
 	"**Lists.** A list is a JSON array. `Link` and `X-Next-Cursor` of the response lead to the next page.\n\n" +
 	"**Changes.** The body of a PATCH is a JSON merge patch (RFC 7396), as `application/merge-patch+json` or as " +
 	"`application/json`: absent fields stay, `null` clears a field, objects merge, and arrays are replaced. " +
-	"The description of a field says if it departs from that, as `credentials` do, which replace all that are stored.\n\n" +
+	"The description of a field says if it departs from that, as `credentials` do, which replace all that are " +
+	"stored.\n\n" +
 	"**Versions.** Everything that a PATCH changes has a version, in `ETag` of the response. Send it as `If-Match` with " +
 	"a change, and the change is refused with 412 `precondition_failed` if someone else has changed the resource since. " +
 	"Without `If-Match`, changes of one resource are made one after the other.\n\n" +
