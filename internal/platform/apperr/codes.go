@@ -47,31 +47,33 @@ const (
 	CodeConnectionDisabled    Code = "connection_disabled"
 	CodeProviderNotConfigured Code = "provider_not_configured"
 	CodeConnectionNotReady    Code = "connection_not_ready"
-	CodeInvalidCredentials    Code = "invalid_credentials" //nolint:gosec // the name of an error
-	CodeEnrolmentConflict     Code = "enrolment_conflict"
-	CodeSampleUnavailable     Code = "webhook_sample_unavailable"
-	CodeSignatureMissing      Code = "signature_missing"
-	CodeSignatureInvalid      Code = "signature_invalid"
-	CodeHandshakeRefused      Code = "handshake_refused"
-	CodeRateLimited           Code = "rate_limited"
-	CodeTooManyStreams        Code = "too_many_streams"
-	CodeDeliveryInFlight      Code = "delivery_in_flight"
-	CodeNothingToReplay       Code = "nothing_to_replay"
-	CodePayloadExpired        Code = "payload_expired"
-	CodeReplayEnded           Code = "replay_ended"
-	CodeReplaysLimit          Code = "replays_limit"
-	CodeTOTPRequired          Code = "totp_required"
-	CodeTOTPInvalid           Code = "totp_invalid"
-	CodeTOTPActive            Code = "totp_active"
-	CodeSSOStateInvalid       Code = "sso_state_invalid"
-	CodeSSOFailed             Code = "sso_failed"
-	CodeSSOUnavailable        Code = "sso_unavailable"
-	CodeSSONotMember          Code = "sso_not_member"
-	CodeSSOAccountExists      Code = "sso_account_exists"
-	CodeSSOProvidersLimit     Code = "sso_providers_limit"
-	CodeProviderConfigExists  Code = "provider_config_exists"
-	CodeProviderConfigInUse   Code = "provider_config_in_use"
-	CodeProviderConfigsLimit  Code = "provider_configs_limit"
+
+	CodePendingConnectionsLimit Code = "pending_connections_limit"
+	CodeInvalidCredentials      Code = "invalid_credentials" //nolint:gosec // the name of an error
+	CodeEnrolmentConflict       Code = "enrolment_conflict"
+	CodeSampleUnavailable       Code = "webhook_sample_unavailable"
+	CodeSignatureMissing        Code = "signature_missing"
+	CodeSignatureInvalid        Code = "signature_invalid"
+	CodeHandshakeRefused        Code = "handshake_refused"
+	CodeRateLimited             Code = "rate_limited"
+	CodeTooManyStreams          Code = "too_many_streams"
+	CodeDeliveryInFlight        Code = "delivery_in_flight"
+	CodeNothingToReplay         Code = "nothing_to_replay"
+	CodePayloadExpired          Code = "payload_expired"
+	CodeReplayEnded             Code = "replay_ended"
+	CodeReplaysLimit            Code = "replays_limit"
+	CodeTOTPRequired            Code = "totp_required"
+	CodeTOTPInvalid             Code = "totp_invalid"
+	CodeTOTPActive              Code = "totp_active"
+	CodeSSOStateInvalid         Code = "sso_state_invalid"
+	CodeSSOFailed               Code = "sso_failed"
+	CodeSSOUnavailable          Code = "sso_unavailable"
+	CodeSSONotMember            Code = "sso_not_member"
+	CodeSSOAccountExists        Code = "sso_account_exists"
+	CodeSSOProvidersLimit       Code = "sso_providers_limit"
+	CodeProviderConfigExists    Code = "provider_config_exists"
+	CodeProviderConfigInUse     Code = "provider_config_in_use"
+	CodeProviderConfigsLimit    Code = "provider_configs_limit"
 
 	CodeIdempotencyMismatch       Code = "idempotency_mismatch"
 	CodeIdempotencyInProgress     Code = "idempotency_in_progress"
@@ -144,6 +146,7 @@ func Codes() []Info {
 			"The team has reached its limit of custom roles, or the principal its limit of role bindings."},
 		{CodeConnectionExists, http.StatusConflict, "The provider configuration already has a connection with this id."},
 		{CodeAliasTaken, http.StatusConflict, "Another connection uses, or recently used, the webhook alias."},
+		{CodePendingConnectionsLimit, http.StatusConflict, "The environment has as many pending connections as it may."},
 		{CodeConnectionNotReady, http.StatusConflict, "The connection's credentials cannot be used in its present state."},
 		{CodeInvalidCredentials, http.StatusUnprocessableEntity, "The provider refuses the credentials; nothing was stored."},
 		{CodeConnectionDisabled, http.StatusServiceUnavailable,

@@ -62,9 +62,11 @@ func examples() map[Code]string {
 		CodeSSOProvidersLimit: "The team has 20 identity providers, which is as many as it may have",
 
 		CodeProviderNotConfigured: "The provider configuration github has no OAuth client; set its oauth first",
-		CodeProviderConfigExists:  "The environment already has a provider configuration with this key",
-		CodeProviderConfigInUse:   "3 connections belong to the provider configuration; delete them first",
-		CodeProviderConfigsLimit:  "The environment has 200 provider configurations, which is as many as it may have",
+		CodePendingConnectionsLimit: "The environment has 10000 connections that no one has connected yet, which is as " +
+			"many as it may have; delete some of them",
+		CodeProviderConfigExists: "The environment already has a provider configuration with this key",
+		CodeProviderConfigInUse:  "3 connections belong to the provider configuration; delete them first",
+		CodeProviderConfigsLimit: "The environment has 200 provider configurations, which is as many as it may have",
 
 		CodeIdempotencyMismatch:   "The Idempotency-Key was sent before with another body or query",
 		CodeIdempotencyInProgress: "The first request with this Idempotency-Key is still in progress",

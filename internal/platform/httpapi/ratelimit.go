@@ -59,9 +59,16 @@ func (a *API) countRequest(w http.ResponseWriter, r *http.Request, p access.Prin
 // LimitedByAddress returns a handler whose requests are limited like those to public operations. It is for handlers
 // that Handle mounts.
 func (a *API) LimitedByAddress(next http.Handler) http.Handler {
+	return a.LimitedByAddressWith(next, WriteError)
+}
+
+// LimitedByAddressWith is LimitedByAddress with another response to requests over the limit. The headers that say when
+// to send another request are set before refuse is called.
+func (a *API) LimitedByAddressWith(next http.Handler,
+	refuse func(w http.ResponseWriter, r *http.Request, err error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := a.countRequest(w, r, access.Principal{}, nil); err != nil {
-			WriteError(w, r, err)
+			refuse(w, r, err)
 			return
 		}
 		next.ServeHTTP(w, r)

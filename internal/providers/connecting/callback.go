@@ -2,7 +2,6 @@ package connecting
 
 import (
 	"context"
-	"crypto/subtle"
 	"database/sql"
 	"net/url"
 	"slices"
@@ -27,14 +26,19 @@ func (s *Service) Return(ctx context.Context, env id.Environment, key string, br
 	}
 	var f flow
 	found := false
+	state := secretbox.Secret(query.Get("state"))
 	err := s.cfg.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
-		f, found, err = s.flows.take(ctx, tx, secretbox.Secret(query.Get("state")))
+		if f, found, err = s.flows.take(ctx, tx, state); err == nil && found {
+			err = noteReturn(ctx, tx, &f, state)
+		}
 		return err
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if !found || !s.cfg.Clock.Now().Before(f.expiresAt) {
+	case !found:
+		return s.returned(ctx, env, key, browser, state)
+	case !s.cfg.Clock.Now().Before(f.expiresAt):
 		return nil, s.counted(linkProblem(wordsState))
 	}
 	l, found, err := findLink(ctx, s.cfg.DB.Read(), new(db.Where).And("environment_id = ?", string(f.environment)).
@@ -42,15 +46,18 @@ func (s *Service) Return(ctx context.Context, env id.Environment, key string, br
 	switch {
 	case err != nil:
 		return nil, err
-	case !found || l.connected:
-		return nil, s.counted(linkProblem(wordsUsed))
+	case !found:
+		return nil, s.counted(linkProblem(wordsUnknown))
 	case l.environment != env || l.providerConfigKey != key, // a mix-up: not the server that was asked (RFC 9700, 4.4)
-		l.browserHash == nil || subtle.ConstantTimeCompare(l.browserHash, hashOf(browser)) != 1:
+		!l.isOf(browser):
 		return nil, s.counted(linkProblem(wordsState))
 	}
-	o, err := s.lead(ctx, l)
-	if err != nil {
+	o, err := s.lead(ctx, l, secretbox.Secret(f.Link))
+	switch {
+	case err != nil:
 		return nil, s.counted(err)
+	case o.connected: // by another window of the browser
+		return s.connected(ctx, o)
 	}
 	page, err := s.page(ctx, o, f.Mode, nil)
 	if err != nil {
@@ -67,10 +74,35 @@ func (s *Service) Return(ctx context.Context, env id.Environment, key string, br
 	if step.Form != nil { // there is no form for what the provider sent
 		p := &Problem{Code: codeProvider, Words: "The provider's response does not fit the settings of this connection. " +
 			"Nothing was connected.", Back: o.back("failed", codeProvider), Retry: true}
+		if o.token != "" {
+			p.Again = PagePath + o.token.Reveal()
+		}
 		return nil, s.counted(p)
 	}
 	step.Missing = missing
 	return step, nil
+}
+
+// returned is for a browser that comes back with a state that is not there any more: it sees the end again if it has
+// reached it with that state, because people load pages again.
+func (s *Service) returned(ctx context.Context, env id.Environment, key string, browser,
+	state secretbox.Secret) (*Step, error) {
+	if hashOf(state) == nil {
+		return nil, s.counted(linkProblem(wordsState))
+	}
+	l, found, err := findLink(ctx, s.cfg.DB.Read(), new(db.Where).And("environment_id = ?", string(env)).
+		And("returned_state = ?", flowID(state)))
+	if err != nil {
+		return nil, err
+	}
+	if !found || !l.connected || l.providerConfigKey != key || !l.isOf(browser) {
+		return nil, s.counted(linkProblem(wordsState))
+	}
+	o, err := s.lead(ctx, l, "")
+	if err != nil {
+		return nil, s.counted(err)
+	}
+	return s.connected(ctx, o)
 }
 
 // arrive exchanges what the provider sent for tokens, and connects. It returns the scopes that were not granted.
@@ -81,8 +113,11 @@ func (s *Service) arrive(ctx context.Context, o *opened, m *outbound.Mode, f *fl
 		return nil, err
 	}
 	given := connections.Credentials{Values: grant.Values, Requested: f.Scopes, Scopes: grant.Scopes}
-	if given.Scopes == nil {
+	switch {
+	case grant.Scopes == nil:
 		given.Scopes = f.Scopes // RFC 6749, section 5.1
+	case len(grant.Scopes) == 0 && len(f.Scopes) > 0:
+		given.Scopes = nil // a token without any scope is none that a provider makes: it does not say
 	}
 	if !grant.ExpiresAt.IsZero() {
 		given.ExpiresAt = &grant.ExpiresAt
@@ -90,10 +125,7 @@ func (s *Service) arrive(ctx context.Context, o *opened, m *outbound.Mode, f *fl
 	if m.Kind != outbound.OAuth2 {
 		given.Requested, given.Scopes = nil, nil
 	}
-	missing := slices.DeleteFunc(slices.Clone(given.Requested), func(scope string) bool {
-		return slices.Contains(given.Scopes, scope)
-	})
-	return missing, s.connect(ctx, o, m, config, given)
+	return notGranted(given.Requested, given.Scopes), s.connect(ctx, o, m, config, given)
 }
 
 // grant exchanges what the provider sent for tokens. config has all settings that were entered or found.
@@ -121,6 +153,12 @@ func (s *Service) grant(ctx context.Context, o *opened, m *outbound.Mode, f *flo
 		return nil, nil, err
 	}
 	for name, value := range grant.Config {
+		// A value that a person chose stands for the account; others are what the provider says about it.
+		i := slices.IndexFunc(m.Config, func(f outbound.Field) bool { return f.Name == name })
+		if chosen := i >= 0 && m.Config[i].Source == outbound.SourceUser; chosen && config[name] != "" &&
+			config[name] != value {
+			return nil, nil, errMismatch
+		}
 		config[name] = value
 	}
 	for name, value := range config {
@@ -139,8 +177,14 @@ func (s *Service) exchange(ctx context.Context, o *opened, m *outbound.Mode, f *
 	if refused == nil {
 		accepted, _ := o.engine.ResolveConfig(m.Name, back.Metadata)
 		for name := range back.Metadata {
-			if value := accepted[name].Reveal(); value != "" {
-				config[name] = value
+			switch value := accepted[name].Reveal(); config[name] {
+			case "":
+				if value != "" {
+					config[name] = value
+				}
+			case value:
+			default: // anyone who has the browser can write it: what the operator or an earlier account has set stays
+				return nil, errMismatch
 			}
 		}
 	}

@@ -58,18 +58,26 @@ type link struct {
 	browserHash []byte
 	attempts    int64
 	connected   bool
-	createdAt   time.Time
-	expiresAt   time.Time
+	// credentialsMillis is when the credentials that the connection had were given: 0 without any, and negative if that is
+	// not known.
+	credentialsMillis int64
+	// returned is the state with which a browser came back last, as the id of a flow.
+	returned  string
+	createdAt time.Time
+	expiresAt time.Time
 }
 
 // Problem says in words why a page cannot go on. The words are for people and have no secret.
 type Problem struct {
 	// Code is what the redirect URL gets as error.
 	Code string
+	// Title is the heading; empty for that of a failure.
+	Title string
 	// Words are sentences. Quote is the provider's message, if it sent one: foreign input.
 	Words, Quote string
-	// Retry is true if the link can be used for another attempt.
+	// Retry is true if the link can be used for another attempt, and Again is the path of its page then, if it is known.
 	Retry bool
+	Again string
 	// Back is where the browser goes at the end; empty for nowhere.
 	Back string
 }
@@ -91,8 +99,11 @@ const (
 
 // Page is what a link shows.
 type Page struct {
-	// Team and Provider are names for people.
-	Team, Provider string
+	// Team and Provider are names for people, which the team chooses. Definition is the name that the provider has in its
+	// definition; empty if it is the same.
+	Team, Provider, Definition string
+	// SentTo are the hosts to which what is entered is sent; empty where a field decides that, or nothing is entered.
+	SentTo []string
 	// Modes are the ways to connect; Mode is the chosen one, nil while there is a choice.
 	Modes []*outbound.Mode
 	Mode  *outbound.Mode
@@ -120,9 +131,9 @@ type Field struct {
 	Error string
 }
 
-// Step is what follows a submission or a return.
+// Step is what a link shows, or what follows a submission or a return.
 type Step struct {
-	// Form is shown again with its errors; nil if it was accepted.
+	// Form is shown, perhaps again with its errors; nil if it was accepted.
 	Form *Page
 	// To is where the browser goes: to the provider, or back; empty for nowhere.
 	To string

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/configs"
@@ -23,9 +25,17 @@ type opened struct {
 	provider   *registry.Provider
 	engine     *outbound.Engine
 	config     *configs.Config
+	// token is that of the link; empty if it is not known.
+	token secretbox.Secret
 }
 
-func linkProblem(words string) *Problem { return &Problem{Code: codeLink, Words: words} }
+func linkProblem(words string) *Problem {
+	p := &Problem{Code: codeLink, Words: words}
+	if words == wordsUsed || words == wordsState { // the connection may well be there
+		p.Title = "Nothing to do here"
+	}
+	return p
+}
 
 // Words of links that lead nowhere.
 const (
@@ -39,10 +49,15 @@ const (
 	wordsChanged  = "The settings for this provider have changed since the link was made. Ask for another link where " +
 		"you got this one."
 	wordsState = "This page is out of date: the sign-in took longer than ten minutes, was finished before, or was " +
-		"begun in another browser. Open the link again."
+		"begun in another browser. Open the link again to see whether the account is connected."
+	wordsReplaced = "This connection has got or lost its credentials in another way since the link was made. Ask for " +
+		"another link where you got this one."
+	wordsCookies = "This page needs a cookie, which your browser has not sent. Permit cookies for this site, and open " +
+		"the link again."
 )
 
-// find returns the link of a token for a browser, which may have no cookie yet.
+// find returns the link of a token for a browser, which may have no cookie yet. A link that has connected its
+// connection is found by the browser to which it belongs.
 func (s *Service) find(ctx context.Context, token, browser secretbox.Secret) (*opened, error) {
 	hash := hashOf(token)
 	if hash == nil {
@@ -54,26 +69,48 @@ func (s *Service) find(ctx context.Context, token, browser secretbox.Secret) (*o
 		return nil, err
 	case !found:
 		return nil, linkProblem(wordsUnknown)
+	case l.connected && l.isOf(browser):
 	case l.connected:
 		return nil, linkProblem(wordsUsed)
 	case !s.cfg.Clock.Now().Before(l.expiresAt):
 		return nil, linkProblem(wordsExpired)
 	case l.attempts >= maxAttempts:
 		return nil, linkProblem(wordsMany)
-	case l.browserHash != nil && subtle.ConstantTimeCompare(l.browserHash, hashOf(browser)) != 1:
+	case l.browserHash != nil && !l.isOf(browser):
 		return nil, linkProblem(wordsBrowser)
 	}
-	return s.lead(ctx, l)
+	return s.lead(ctx, l, token)
+}
+
+// isOf reports whether the link belongs to a browser.
+func (l *link) isOf(browser secretbox.Secret) bool {
+	return l.browserHash != nil && subtle.ConstantTimeCompare(l.browserHash, hashOf(browser)) == 1
+}
+
+// isStale reports whether the connection has got or lost credentials since the link was made, other than by the link.
+func (l *link) isStale(c *connections.Connection) bool {
+	return !l.connected && l.credentialsMillis >= 0 && l.credentialsMillis != givenMillis(c)
+}
+
+// givenMillis is when the credentials of a connection were given: 0 without any.
+func givenMillis(c *connections.Connection) int64 {
+	if c.Credentials == nil {
+		return 0
+	}
+	return clock.Millis(c.Credentials.StoredAt)
 }
 
 // lead returns a link with what it leads to now.
-func (s *Service) lead(ctx context.Context, l link) (*opened, error) {
+func (s *Service) lead(ctx context.Context, l link, token secretbox.Secret) (*opened, error) {
 	c, err := s.cfg.Connections.Get(ctx, access.Whole(l.environment), l.providerConfigKey, l.connectionID)
 	if err != nil {
 		return nil, err // the link's row goes with its connection
 	}
 	if c.Status == connections.Disabled {
 		return nil, linkProblem(wordsDisabled)
+	}
+	if l.isStale(&c) {
+		return nil, linkProblem(wordsReplaced)
 	}
 	if l.redirectURL != "" {
 		allowed, err := s.cfg.Teams.RedirectURLs(ctx, l.environment)
@@ -95,17 +132,35 @@ func (s *Service) lead(ctx context.Context, l link) (*opened, error) {
 	if !ok || provider.Outbound == nil {
 		return nil, linkProblem(wordsChanged)
 	}
-	return &opened{link: l, connection: c, provider: provider, engine: provider.Outbound, config: config}, nil
+	return &opened{link: l, connection: c, provider: provider, engine: provider.Outbound, config: config,
+		token: token}, nil
 }
 
 // Open returns what the page of a link shows. It changes nothing: programs open links that arrive in mail. mode is the
 // chosen one, or empty. The error is a *Problem where words for the person exist.
-func (s *Service) Open(ctx context.Context, token, browser secretbox.Secret, mode string) (*Page, error) {
+func (s *Service) Open(ctx context.Context, token, browser secretbox.Secret, mode string) (*Step, error) {
 	o, err := s.find(ctx, token, browser)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, s.counted(err)
+	case o.connected:
+		return s.connected(ctx, o)
 	}
-	return s.page(ctx, o, mode, nil)
+	page, err := s.page(ctx, o, mode, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Step{Form: page}, nil
+}
+
+// connected is the end, which the browser sees again that submits or loads a page again.
+func (s *Service) connected(ctx context.Context, o *opened) (*Step, error) {
+	team, err := s.cfg.Teams.NameOf(ctx, o.team)
+	if err != nil {
+		return nil, err
+	}
+	back := o.back("connected", "")
+	return &Step{To: back, Connected: true, Team: team, Provider: o.providerName(), Host: hostOf(back)}, nil
 }
 
 // counted counts a problem.
@@ -123,7 +178,13 @@ func (s *Service) page(ctx context.Context, o *opened, mode string, entered map[
 		return nil, err
 	}
 	p := &Page{Team: team, Provider: o.providerName(), Modes: connectable(o.engine, o.config, o.mode),
-		Host: hostOf(o.redirectURL), Again: o.connection.EnabledStatus != connections.Pending}
+		Host: hostOf(o.redirectURL), Again: o.connection.Credentials != nil || o.connection.Account.ID != ""}
+	if name := o.provider.Definition.DisplayName; name != p.Provider {
+		p.Definition = name
+	}
+	if len(p.Modes) > 1 { // else the page says why there is none
+		p.Modes = slices.DeleteFunc(p.Modes, o.clientChanged)
+	}
 	for _, m := range p.Modes {
 		if m.Name == mode || len(p.Modes) == 1 {
 			p.Mode = m
@@ -137,12 +198,32 @@ func (s *Service) page(ctx context.Context, o *opened, mode string, entered map[
 	}
 	p.Scopes = o.requested(p.Mode)
 	o.addFields(p, entered)
-	return p, nil
+	p.SentTo, err = s.sentTo(ctx, o, p.Mode)
+	return p, err
 }
 
 // clientChanged reports whether the link was made for another OAuth client than the configuration has now.
 func (o *opened) clientChanged(m *outbound.Mode) bool {
 	return m.Client && o.config.ClientID != o.clientID
+}
+
+// sentTo returns the hosts to which what a person enters is sent, as far as the settings that are there say so.
+func (s *Service) sentTo(ctx context.Context, o *opened, m *outbound.Mode) ([]string, error) {
+	if !m.Entered() {
+		return nil, nil
+	}
+	target, err := s.cfg.Connections.Where(ctx, &o.connection, o.engine, m.Name, o.connection.Config)
+	if apperr.Is(err, apperr.CodeValidation) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := o.engine.Hosts(target)
+	if err != nil {
+		return nil, nil //nolint:nilerr // a field decides it
+	}
+	return hosts, nil
 }
 
 func (o *opened) providerName() string {
@@ -152,10 +233,14 @@ func (o *opened) providerName() string {
 	return o.provider.Definition.DisplayName
 }
 
-// requested are the scopes that a provider is asked for.
+// requested are the scopes that a provider is asked for. With OAuth 1.0a there are none unless the link has them:
+// parameters of the definition say what is granted.
 func (o *opened) requested(m *outbound.Mode) []string {
-	if m.Kind != outbound.OAuth2 && m.Kind != outbound.OAuth1 {
+	switch {
+	case m.Kind != outbound.OAuth2 && m.Kind != outbound.OAuth1:
 		return nil
+	case m.Kind == outbound.OAuth1:
+		return o.scopes
 	}
 	switch {
 	case o.scopes != nil:
@@ -229,8 +314,8 @@ func hostOf(text string) string {
 	return u.Host
 }
 
-// back returns where a browser goes at the end; empty for nowhere. Parameters of the redirect URL are kept, unless they
-// have the names of ours.
+// back returns where a browser goes at the end; empty for nowhere. The query of the redirect URL is kept as it is, but
+// for parameters that have the names of ours.
 func (o *opened) back(status, code string) string {
 	if o.redirectURL == "" {
 		return ""
@@ -239,14 +324,19 @@ func (o *opened) back(status, code string) string {
 	if err != nil {
 		return ""
 	}
-	q := u.Query()
-	for name, value := range map[string]string{"state": o.state, "provider": o.providerConfigKey,
-		"connection_id": o.connectionID, "status": status, "error": code} {
-		q.Del(name)
-		if value != "" {
-			q.Set(name, value)
-		}
+	ours := url.Values{"connection_id": {o.connectionID}, "provider": {o.providerConfigKey}, "status": {status}}
+	if code != "" {
+		ours.Set("error", code)
 	}
-	u.RawQuery = q.Encode()
+	if o.state != "" {
+		ours.Set("state", o.state)
+	}
+	parts := slices.DeleteFunc(strings.Split(u.RawQuery, "&"), func(part string) bool {
+		name, _, _ := strings.Cut(part, "=")
+		name, err := url.QueryUnescape(name)
+		return part == "" || err == nil && slices.Contains([]string{"connection_id", "provider", "status", "error", "state"},
+			name)
+	})
+	u.RawQuery = strings.Join(append(parts, ours.Encode()), "&")
 	return u.String()
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"sallyport/internal/identity/audit"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
@@ -77,7 +79,10 @@ func (s *Service) Create(ctx context.Context, actor access.Principal, in connect
 	if err != nil {
 		return Made{}, err
 	}
-	in.Pending = true
+	in.Pending, in.Details = true, l.details()
+	if err := s.refuseSecrets(ctx, &v, actor.Environment, key, &in); err != nil {
+		return Made{}, err
+	}
 	if v.Err() == nil {
 		in.Within = func(ctx context.Context, tx *sql.Tx, _, c *connections.Connection) error {
 			return s.store(ctx, tx, actor, c, &l)
@@ -113,10 +118,7 @@ func (s *Service) Reconnect(ctx context.Context, actor access.Principal, provide
 		return Made{}, err
 	}
 	var v apperr.Violations
-	mode := ""
-	if c.Credentials != nil {
-		mode = c.AuthMode
-	}
+	mode := modeOf(&c)
 	l, token, err := s.prepare(ctx, &v, actor.Environment, providerConfigKey, mode, &n)
 	if err == nil {
 		err = v.Err()
@@ -124,12 +126,53 @@ func (s *Service) Reconnect(ctx context.Context, actor access.Principal, provide
 	if err != nil {
 		return Made{}, err
 	}
-	err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error { return s.store(ctx, tx, actor, &c, &l) })
+	c, err = s.cfg.Connections.Offer(ctx, actor, providerConfigKey, connectionID, func(ctx context.Context, tx *sql.Tx,
+		now *connections.Connection) (audit.State, error) {
+		if now.UUID != c.UUID || modeOf(now) != mode {
+			return nil, apperr.New(apperr.CodePreconditionFailed,
+				"Another request has changed the connection meanwhile; try again")
+		}
+		return l.details(), s.store(ctx, tx, actor, now, &l)
+	})
 	if err != nil {
 		return Made{}, err
 	}
 	s.metrics.links.WithLabelValues(outcomeMade).Inc()
 	return Made{Connection: c, URL: s.url(token), ExpiresAt: l.expiresAt}, nil
+}
+
+// modeOf is the mode that a connection is bound to by the credentials that it has; empty for any.
+func modeOf(c *connections.Connection) string {
+	if c.Credentials == nil {
+		return ""
+	}
+	return c.AuthMode
+}
+
+// details are what the audit trail says about a link. Anyone who opens it gives or replaces credentials.
+func (l *link) details() audit.State {
+	return audit.State{"link_id": l.id, "redirect_url": l.redirectURL, "scopes": l.scopes, "auth_mode": l.mode,
+		"expires_at": clock.Wire(l.expiresAt)}
+}
+
+// refuseSecrets adds an error for each secret of connection_config: a pending connection has no place for it, and the
+// page asks for it.
+func (s *Service) refuseSecrets(ctx context.Context, v *apperr.Violations, env id.Environment, key string,
+	in *connections.NewConnection) error {
+	config, ok, err := s.cfg.Configs.Resolve(ctx, env, key)
+	if err != nil || !ok {
+		return err
+	}
+	provider, ok := s.cfg.Providers.Get(config.Provider)
+	if !ok || provider.Outbound == nil {
+		return nil
+	}
+	for _, f := range provider.Outbound.ConfigFields() {
+		if value := in.ConnectionConfig.Value[f.Name]; f.Secret && value != nil {
+			v.Add("connection_config."+f.Name, "coherent", "must not be given together with connect; the page asks for it")
+		}
+	}
+	return nil
 }
 
 func (s *Service) url(token secretbox.Secret) secretbox.Secret {
@@ -141,6 +184,7 @@ func (*Service) store(ctx context.Context, tx *sql.Tx, actor access.Principal, c
 	l *link) error {
 	l.connectionUUID, l.environment, l.team = c.UUID, c.Environment, actor.Team
 	l.providerConfigKey, l.connectionID = c.ProviderConfigKey, c.ConnectionID
+	l.credentialsMillis = givenMillis(c)
 	return replaceLink(ctx, tx, l)
 }
 
@@ -230,34 +274,45 @@ func hasClient(m *outbound.Mode, config *configs.Config) bool {
 	}
 }
 
-// cleanBatch is how many links are looked at in one round.
+// cleanBatch is how many links are read at the same time.
 const cleanBatch = 200
 
 // clean removes links that are old, the connections that no one has connected by them, and browsers that have not come
-// back.
+// back. It goes on after an error of one connection, and returns the errors.
 func (s *Service) clean(ctx context.Context) error {
 	now := s.cfg.Clock.Now()
 	if err := s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error { return deleteFlows(ctx, tx, now) }); err != nil {
 		return err
 	}
-	list, err := oldLinks(ctx, s.cfg.DB.Read(), now.Add(-pendingLifetime), cleanBatch)
-	if err != nil {
-		return err
-	}
-	for i := range list {
-		l := &list[i]
-		removed, err := s.cfg.Connections.RemovePending(ctx, l.team, l.environment, l.providerConfigKey, l.connectionID)
+	var failed []error
+	var last *link
+	for {
+		list, err := oldLinks(ctx, s.cfg.DB.Read(), now.Add(-pendingLifetime), last, cleanBatch)
 		if err != nil {
-			return err
+			return errors.Join(append(failed, err)...)
 		}
-		if removed {
-			continue // with its links
+		for i := range list {
+			if err := s.cleanLink(ctx, &list[i]); err != nil && len(failed) < maxCleanErrors {
+				failed = append(failed, fmt.Errorf("remove the old link of connection %s: %w", list[i].connectionUUID, err))
+			}
 		}
-		if err := s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error { return deleteLink(ctx, tx, l) }); err != nil {
-			return err
+		if len(list) < cleanBatch || ctx.Err() != nil {
+			return errors.Join(append(failed, ctx.Err())...)
 		}
+		last = &list[len(list)-1]
 	}
-	return nil
+}
+
+// maxCleanErrors is how many errors of connections one round reports.
+const maxCleanErrors = 10
+
+// cleanLink removes an old link, with the connection if no one has connected it.
+func (s *Service) cleanLink(ctx context.Context, l *link) error {
+	removed, err := s.cfg.Connections.RemovePending(ctx, l.team, l.environment, l.providerConfigKey, l.connectionID)
+	if err != nil || removed {
+		return err // the link goes with the connection
+	}
+	return s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error { return deleteLink(ctx, tx, l) })
 }
 
 // cleanInterval is how often clean runs.

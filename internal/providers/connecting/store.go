@@ -42,6 +42,8 @@ func linkColumns(l *link) db.Columns {
 		db.Col("browser_hash", &l.browserHash),
 		db.Col("attempts", &l.attempts),
 		db.Col("connected", &l.connected),
+		db.Col("credentials_ms", &l.credentialsMillis),
+		db.Col("returned_state", &l.returned),
 		db.Col("created_ms", db.Millis(&l.createdAt)),
 		db.Col("expires_ms", db.Millis(&l.expiresAt)),
 	}
@@ -90,10 +92,22 @@ func finish(ctx context.Context, tx *sql.Tx, l *link) (bool, error) {
 	return done, nil
 }
 
-// oldLinks returns links of any environment that were made before a time, oldest first.
-func oldLinks(ctx context.Context, q db.Querier, before time.Time, limit int) ([]link, error) {
-	list, err := db.All(ctx, q, linkColumns, "FROM "+linkTable,
-		new(db.Where).And("created_ms < ?", clock.Millis(before)), fmt.Sprintf("ORDER BY created_ms LIMIT %d", limit))
+// noteReturn notes with which state a browser has come back.
+func noteReturn(ctx context.Context, tx *sql.Tx, f *flow, state secretbox.Secret) error {
+	if _, err := tx.ExecContext(ctx, `UPDATE connect_links SET returned_state = $3 WHERE environment_id = $1 AND id = $2`,
+		string(f.environment), f.linkID, flowID(state)); err != nil {
+		return fmt.Errorf("note the return of a browser: %w", err)
+	}
+	return nil
+}
+
+// oldLinks returns links of any environment that were made before a time, oldest first, after a given one.
+func oldLinks(ctx context.Context, q db.Querier, before time.Time, after *link, limit int) ([]link, error) {
+	w := new(db.Where).And("created_ms < ?", clock.Millis(before))
+	if after != nil {
+		w.And("(created_ms, id) > (?, ?)", clock.Millis(after.createdAt), after.id)
+	}
+	list, err := db.All(ctx, q, linkColumns, "FROM "+linkTable, w, fmt.Sprintf("ORDER BY created_ms, id LIMIT %d", limit))
 	if err != nil {
 		return nil, fmt.Errorf("list old connect links: %w", err)
 	}
@@ -125,6 +139,8 @@ type flowSecrets struct {
 	Verifier string            `json:"verifier,omitempty"`
 	Token    string            `json:"token,omitempty"`
 	Secret   string            `json:"secret,omitempty"`
+	// Link is the token of the link, so that the page of an error can lead back to it.
+	Link string `json:"link,omitempty"`
 }
 
 // flowStore keeps browsers at providers by their state.

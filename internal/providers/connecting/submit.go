@@ -7,6 +7,7 @@ import (
 	"maps"
 	"strings"
 
+	"sallyport/internal/identity/audit"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/patch"
@@ -29,8 +30,13 @@ func IsBrowser(browser secretbox.Secret) bool { return hashOf(browser) != nil }
 func (s *Service) Submit(ctx context.Context, token, browser secretbox.Secret, mode string,
 	values map[string]string) (*Step, error) {
 	o, err := s.find(ctx, token, browser)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, s.counted(err)
+	case o.connected:
+		return s.connected(ctx, o)
+	case hashOf(browser) == nil:
+		return nil, s.counted(linkProblem(wordsCookies))
 	}
 	begun := false
 	err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
@@ -40,8 +46,11 @@ func (s *Service) Submit(ctx context.Context, token, browser secretbox.Secret, m
 	switch {
 	case err != nil:
 		return nil, err
-	case !begun: // another browser was faster
-		return nil, s.counted(linkProblem(wordsBrowser))
+	case !begun: // another request was faster
+		if _, err := s.find(ctx, token, browser); err != nil {
+			return nil, s.counted(err)
+		}
+		return nil, s.counted(linkProblem(wordsMany))
 	}
 	page, err := s.page(ctx, o, mode, values)
 	if err != nil {
@@ -52,9 +61,9 @@ func (s *Service) Submit(ctx context.Context, token, browser secretbox.Secret, m
 	}
 	config, secrets := map[string]string{}, map[string]secretbox.Secret{}
 	for i := range page.Fields {
-		value := strings.TrimSpace(values[page.Fields[i].Input])
-		if page.Fields[i].Multiline {
-			value = values[page.Fields[i].Input]
+		value := values[page.Fields[i].Input]
+		if !page.Fields[i].Secret && !page.Fields[i].Multiline { // the API takes secrets as they are, too
+			value = strings.TrimSpace(value)
 		}
 		if value == "" {
 			continue
@@ -98,7 +107,7 @@ func (s *Service) depart(ctx context.Context, o *opened, page *Page, config map[
 	state := newToken()
 	f := flow{linkID: o.id, environment: o.environment, expiresAt: s.cfg.Clock.Now().Add(flowLifetime),
 		flowSecrets: flowSecrets{Mode: page.Mode.Name, ClientID: o.config.ClientID, Given: config,
-			Scopes: o.requested(page.Mode)}}
+			Scopes: o.requested(page.Mode), Link: o.token.Reveal()}}
 	to, err := s.authorize(ctx, o, page.Mode, target, &f, state)
 	if err != nil {
 		return s.concluded(ctx, o, page, err)
@@ -142,6 +151,8 @@ var (
 	errMismatch = errors.New("the credentials are for another account")
 	errUnnamed  = errors.New("the provider does not say which account the credentials are for")
 	errUsed     = errors.New("the link has been used or replaced")
+	errDisabled = errors.New("the connection has been disabled")
+	errReplaced = errors.New("the credentials have been given or removed in another way")
 )
 
 // connect tests credentials and stores them, and marks the link as used.
@@ -149,9 +160,13 @@ func (s *Service) connect(ctx context.Context, o *opened, m *outbound.Mode, conf
 	given connections.Credentials) error {
 	actor := access.System("connect")
 	actor.Team, actor.Environment = o.team, o.environment
-	ch := connections.Change{AuthMode: &m.Name, Credentials: patch.To(given),
+	ch := connections.Change{AuthMode: &m.Name, Credentials: patch.To(given), Details: audit.State{"link_id": o.id},
 		Within: func(ctx context.Context, tx *sql.Tx, before, after *connections.Connection) error {
 			switch {
+			case before.Status == connections.Disabled:
+				return errDisabled
+			case o.isStale(before):
+				return errReplaced
 			case before.Account.ID == "" || before.Account.ID == after.Account.ID:
 			case after.Account.ID == "":
 				return errUnnamed
@@ -178,8 +193,7 @@ func (s *Service) connect(ctx context.Context, o *opened, m *outbound.Mode, conf
 func (s *Service) concluded(ctx context.Context, o *opened, page *Page, err error) (*Step, error) {
 	if err == nil {
 		s.metrics.links.WithLabelValues(outcomeConnected).Inc()
-		back := o.back("connected", "")
-		return &Step{To: back, Connected: true, Team: page.Team, Provider: page.Provider, Host: hostOf(back)}, nil
+		return s.connected(ctx, o)
 	}
 	var e *apperr.Error
 	if errors.As(err, &e) && e.Code == apperr.CodeValidation {
@@ -218,9 +232,13 @@ func (o *opened) problem(err error) *Problem {
 		return p
 	case errors.Is(err, errUsed):
 		return linkProblem(wordsUsed)
+	case errors.Is(err, errReplaced):
+		return linkProblem(wordsReplaced)
+	case errors.Is(err, errDisabled):
+		return linkProblem(wordsDisabled)
 	case errors.Is(err, errMismatch):
-		p.Code, p.Words = codeMismatch, "This is another account than the one that was connected before. Sign in with the "+
-			"same account at the provider, and try again."
+		p.Code, p.Words = codeMismatch, "This is another account than the one that this connection is for. Nothing was "+
+			"replaced. Sign in with the right account at the provider, and try again."
 	case errors.Is(err, errUnnamed):
 		p.Code, p.Words = codeUnavailable, "The provider does not say at the moment which account this is. Try again in a "+
 			"few minutes."
@@ -249,6 +267,9 @@ func (o *opened) problem(err error) *Problem {
 		return nil
 	}
 	p.Back = o.back("failed", p.Code)
+	if o.token != "" {
+		p.Again = PagePath + o.token.Reveal()
+	}
 	return p
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 
+	"sallyport/internal/identity/audit"
 	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
@@ -37,6 +38,8 @@ type Change struct {
 	// Within is called in the transaction of the change, with the connection before and after it. An error undoes the
 	// change. It is for those who store a part of the change themselves.
 	Within func(ctx context.Context, tx *sql.Tx, before, after *Connection) error
+	// Details are what the audit trail says about the change besides what differs. They have no secret.
+	Details audit.State
 	// pinned are the hosts to which an earlier attempt would have sent the credentials; nil before.
 	pinned   []string
 	Tags     patch.Field[map[string]*string]

@@ -103,6 +103,11 @@ func (s *Service) Create(ctx context.Context, actor access.Principal,
 			}
 			// Another request created it between the two statements: now it can be changed.
 		}
+		if in.Pending {
+			if err := limitPending(ctx, tx, actor.Environment); err != nil {
+				return err
+			}
+		}
 		held, err := s.configs.Hold(ctx, tx, actor.Environment, key, fresh.Provider)
 		switch {
 		case err != nil:
@@ -179,5 +184,5 @@ func (s *Service) completeCreation(ctx context.Context, tx *sql.Tx, actor access
 	if err := ch.within(ctx, tx, nil, c); err != nil {
 		return Connection{}, err
 	}
-	return edit{s: s, tx: tx, actor: actor, now: now, kinds: kinds}.finish(ctx, c, actionCreate, nil)
+	return edit{s: s, tx: tx, actor: actor, now: now, kinds: kinds}.finish(ctx, c, actionCreate, ch.Details)
 }

@@ -25,6 +25,7 @@ const (
 	actionDelete     = "connection.delete"
 	actionRefresh    = "connection.refresh"
 	actionRevoke     = "connection.revoke"
+	actionReconnect  = "connection.reconnect"
 
 	actionAddSecret     = "connection.add_webhook_secret"
 	actionRemoveSecret  = "connection.remove_webhook_secret"
@@ -68,7 +69,7 @@ func kindOf(action string) ChangeKind {
 		return WasDisabled
 	case actionDelete:
 		return Deleted
-	case actionOpenEnrolment, actionEndEnrolment:
+	case actionOpenEnrolment, actionEndEnrolment, actionReconnect:
 		return ""
 	default:
 		return Updated

@@ -3,10 +3,11 @@ package connections
 import (
 	"context"
 	"database/sql"
+	"fmt"
 
+	"sallyport/internal/identity/audit"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
-	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/providers/outbound"
 )
@@ -35,7 +36,41 @@ func (s Linker) Where(ctx context.Context, c *Connection, engine *outbound.Engin
 		_, err = engine.EndpointHosts(target) // the rest comes with the token, and is checked with it
 	}
 	addError(&v, err)
+	if v.Err() == nil {
+		if err := s.auth.checkClient(ctx, &v, c, engine, target); err != nil {
+			return outbound.Target{}, err
+		}
+	}
 	return target, v.Err()
+}
+
+// Offer runs fn for a connection that gets a link, and that no other request can change meanwhile, and records that. fn
+// returns what the audit trail says about the link. The connection stays as it is.
+func (s Linker) Offer(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string,
+	fn func(ctx context.Context, tx *sql.Tx, c *Connection) (audit.State, error)) (Connection, error) {
+	return s.editLocked(ctx, actor, providerConfigKey, connectionID, s.now(), func(e edit, c Connection) (Connection,
+		error) {
+		details, err := fn(ctx, e.tx, &c)
+		if err != nil {
+			return Connection{}, err
+		}
+		return e.finish(ctx, &c, actionReconnect, details)
+	})
+}
+
+// maxPending is how many connections of an environment may wait for a person. They cost nothing but rows, and are
+// removed by themselves; without a limit a program in a loop could create any number of them.
+const maxPending = 10_000
+
+// limitPending returns pending_connections_limit if the environment has as many pending connections as it may, and one
+// more that the transaction has inserted. Concurrent transactions may exceed the limit by their number.
+func limitPending(ctx context.Context, tx *sql.Tx, env id.Environment) error {
+	full, err := hasPending(ctx, tx, env, maxPending)
+	if err == nil && full {
+		err = apperr.New(apperr.CodePendingConnectionsLimit, fmt.Sprintf("The environment has %d connections that no one "+
+			"has connected yet, which is as many as it may have; delete some of them", maxPending))
+	}
+	return err
 }
 
 // NoteFailure shows with a pending connection why the last attempt to connect it failed.
@@ -49,7 +84,7 @@ func (s Linker) NoteFailure(ctx context.Context, env id.Environment, providerCon
 		}
 		uuid = c.UUID
 		c.moveTo(Pending, code)
-		c.UpdatedAt = clock.After(s.now(), c.UpdatedAt)
+		// Its version stays: else a stranger with the link could make the operator's changes fail.
 		if err := update(ctx, tx, &c); err != nil {
 			return err
 		}

@@ -253,7 +253,7 @@ func (s *Service) update(ctx context.Context, e edit, current Connection, ch *Ch
 			return Connection{}, err
 		}
 	}
-	return e.write(ctx, &next, actionUpdate, nil)
+	return e.write(ctx, &next, actionUpdate, ch.Details)
 }
 
 // reasonDisabled is the status reason of a connection that a caller disabled.

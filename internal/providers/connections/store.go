@@ -239,3 +239,12 @@ func readAll(ctx context.Context, q querier, w *db.Where, tail string) ([]Connec
 	}
 	return list, nil
 }
+
+// hasPending reports whether the environment has more than so many pending connections.
+func hasPending(ctx context.Context, q db.Querier, env id.Environment, count int) (bool, error) {
+	var one int
+	found, err := db.Found("pending connections", q.QueryRowContext(ctx, `SELECT 1 FROM connections
+		WHERE environment_id = $1 AND status = $2 ORDER BY uuid LIMIT 1 OFFSET $3`, string(env), string(Pending),
+		count).Scan(&one))
+	return found, err
+}

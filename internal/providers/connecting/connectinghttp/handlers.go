@@ -37,7 +37,7 @@ func mount(api *httpapi.API, svc *connecting.Service, publicURL string) {
 	h := &handlers{svc: svc, cookie: newCookie(publicURL), origin: strings.TrimRight(publicURL, "/"),
 		templates: template.Must(template.New("page").Parse(document)), policy: contentSecurityPolicy()}
 	limited := func(pattern string, fn http.HandlerFunc) {
-		api.Handle(pattern, api.LimitedByAddress(fn))
+		api.Handle(pattern, api.LimitedByAddressWith(fn, h.fail))
 	}
 	limited("GET "+pagePath, h.open)
 	limited("POST "+pagePath, h.submit)
@@ -56,17 +56,27 @@ type view struct {
 	Target  template.URL
 	// Host is the one that Target leads to.
 	Host string
-	// Invalid is the number of fields with an error, and of other errors.
-	Invalid int
+	// Invalid is the number of fields with an error, and of other errors. First is the first such field, or negative.
+	Invalid, First int
 }
 
 func (h *handlers) open(w http.ResponseWriter, r *http.Request) {
-	page, err := h.svc.Open(r.Context(), token(r), h.cookie.read(r), r.URL.Query().Get("mode"))
-	if err != nil {
+	browser := h.cookie.read(r)
+	step, err := h.svc.Open(r.Context(), token(r), browser, r.URL.Query().Get("mode"))
+	switch {
+	case err != nil:
 		h.fail(w, r, err)
 		return
+	case step.Form == nil:
+		h.next(w, r, step, false)
+		return
 	}
-	h.show(w, r, http.StatusOK, view{Title: "Connect " + page.Provider, Path: r.URL.EscapedPath(), Page: page})
+	if browser == "" {
+		// Before anything is submitted, so that two clicks are two requests of one browser. The link belongs to none before.
+		w.Header().Add("Set-Cookie", h.cookie.header(connecting.NewBrowser()))
+	}
+	h.show(w, r, http.StatusOK, view{Title: "Connect " + step.Form.Provider, Path: r.URL.EscapedPath(), Page: step.Form,
+		First: -1})
 }
 
 func token(r *http.Request) secretbox.Secret { return secretbox.Secret(r.PathValue("token")) }
@@ -89,25 +99,25 @@ func (h *handlers) submit(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	browser := h.cookie.read(r)
-	if browser == "" {
-		browser = connecting.NewBrowser()
+	if browser != "" { // for as long as the link can be used from now on
+		w.Header().Add("Set-Cookie", h.cookie.header(browser))
 	}
-	// Also before an error, after which the link may belong to this browser: the next attempt has to show it.
-	w.Header().Add("Set-Cookie", h.cookie.header(browser))
 	step, err := h.svc.Submit(r.Context(), token(r), browser, values["mode"], values)
 	if err != nil {
 		h.fail(w, r, err)
 		return
 	}
 	if step.Form == nil {
-		h.next(w, r, step)
+		h.next(w, r, step, true)
 		return
 	}
 	v := view{Title: "Connect " + step.Form.Provider, Path: r.URL.EscapedPath(), Page: step.Form,
-		Invalid: len(step.Form.Errors)}
+		Invalid: len(step.Form.Errors), First: -1}
 	for i := range step.Form.Fields {
 		if step.Form.Fields[i].Error != "" {
-			v.Invalid++
+			if v.Invalid++; v.First < 0 {
+				v.First = i
+			}
 		}
 	}
 	status := http.StatusOK
@@ -142,18 +152,19 @@ func (h *handlers) back(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, r, err)
 		return
 	}
-	h.next(w, r, step)
+	h.next(w, r, step, true)
 }
 
-// next shows the page that leads on: to the provider, back to where the person came from, or nowhere. It is a page and
-// no redirect, because a browser would apply the form-action of the page with the form to every host on the way.
-func (h *handlers) next(w http.ResponseWriter, r *http.Request, step *connecting.Step) {
+// next shows the page that leads on: to the provider, back to where the person came from, or nowhere; by itself after a
+// step that the person has made. It is a page and no redirect, because a browser would apply the form-action of the
+// page with the form to every host on the way.
+func (h *handlers) next(w http.ResponseWriter, r *http.Request, step *connecting.Step, onward bool) {
 	v := view{Title: "Continue to " + step.Provider, Done: step, Target: template.URL(step.To), //nolint:gosec // checked
 		Host: step.Host}
 	if step.Connected {
 		v.Title = step.Provider + " is connected"
 	}
-	if step.To != "" && len(step.Missing) == 0 {
+	if step.To != "" && onward {
 		w.Header().Set("Refresh", "0; url="+step.To)
 	}
 	h.show(w, r, http.StatusOK, v)
@@ -164,15 +175,22 @@ func (h *handlers) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var p *connecting.Problem
 	status := http.StatusBadRequest
 	if !errors.As(err, &p) {
-		if apperr.Is(err, apperr.CodeNotFound) {
+		switch {
+		case apperr.Is(err, apperr.CodeNotFound):
 			p, status = &connecting.Problem{Words: "This link is not valid any more."}, http.StatusGone
-		} else {
+		case apperr.Is(err, apperr.CodeRateLimited): // its headers are there
+			p, status = &connecting.Problem{Words: "There were too many requests from your network. Wait a minute, and load " +
+				"this page again."}, http.StatusTooManyRequests
+		default:
 			obs.LineFrom(r.Context()).Fail(err)
 			status = http.StatusInternalServerError
 			p = &connecting.Problem{Words: "Something went wrong here, and nothing was connected. Try again in a few minutes."}
 		}
 	}
-	h.show(w, r, status, view{Title: "Not connected", Failure: p, Target: template.URL(p.Back), //nolint:gosec // checked
+	if p.Title == "" {
+		p.Title = "Not connected"
+	}
+	h.show(w, r, status, view{Title: p.Title, Failure: p, Target: template.URL(p.Back), //nolint:gosec // checked
 		Host: hostOf(p.Back)})
 }
 
@@ -197,6 +215,8 @@ func (h *handlers) show(w http.ResponseWriter, r *http.Request, status int, v vi
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Frame-Options", "DENY")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	header.Set("X-Robots-Tag", "noindex")
 	w.WriteHeader(status)
 	_, _ = w.Write(page.Bytes()) // the client is gone when this fails

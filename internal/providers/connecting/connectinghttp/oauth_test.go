@@ -3,6 +3,7 @@ package connectinghttp_test
 import (
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,9 +35,9 @@ func TestOAuth(t *testing.T) {
 		done := b.comeBack("acme", granted(q.Get("state")))
 		require.Equal(t, http.StatusOK, done.status, done.text)
 		require.Contains(t, done.text, "not granted")
-		require.Contains(t, done.text, "https://app.example.com/done?connection_id=c&amp;provider=acme&amp;state=st%26te"+
-			"&amp;status=connected&amp;tab=1")
-		require.Empty(t, done.to, "there is something to read first")
+		require.Contains(t, done.text, "https://app.example.com/done?tab=1&amp;connection_id=c&amp;provider=acme&amp;state="+
+			"st%26te&amp;status=connected")
+		require.Contains(t, done.to, "status=connected", "the scopes can be read with the connection, too")
 		c := w.get("c")
 		require.Equal(t, connections.Active, c.Status)
 		require.Equal(t, "7", c.Account.ID)
@@ -47,8 +48,12 @@ func TestOAuth(t *testing.T) {
 		require.WithinDuration(t, w.clock.Now().Add(time.Hour), *c.Credentials.ExpiresAt, 0)
 		require.Contains(t, w.kinds, connections.Connected)
 		replayed := b.comeBack("acme", granted(q.Get("state")))
-		require.Equal(t, http.StatusBadRequest, replayed.status)
-		require.Contains(t, replayed.text, "This page is out of date")
+		require.Equal(t, http.StatusOK, replayed.status, "a page that is loaded again shows the end again")
+		require.Contains(t, replayed.text, "is connected</h1>")
+		require.Equal(t, c, w.get("c"), "and changes nothing")
+		stranger := w.browser().comeBack("acme", granted(q.Get("state")))
+		require.Equal(t, http.StatusBadRequest, stranger.status)
+		require.Contains(t, stranger.text, "This page is out of date")
 		require.NotContains(t, w.log.String(), q.Get("state"))
 		require.NotContains(t, w.log.String(), "good-code")
 	})
@@ -133,6 +138,7 @@ func TestErrorsOfTheProvider(t *testing.T) {
 			}
 			require.Contains(t, page.text, "error="+c.code+"&amp;provider=acme")
 			require.Empty(t, page.to, "there is something to read first")
+			require.Contains(t, page.text, `href="`+strings.TrimPrefix(link, w.url)+`">Try again</a>`)
 			require.Equal(t, c.code, w.get("c").StatusReason)
 		}
 		w.provider.set(func(p *provider) { p.status = 0 })

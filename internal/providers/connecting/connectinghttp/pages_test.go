@@ -41,7 +41,7 @@ func TestKeyForm(t *testing.T) {
 		for range 2 { // programs that scan mail open it, too
 			page := w.browser().open(link)
 			require.Equal(t, http.StatusOK, page.status, page.text)
-			require.Empty(t, page.header["Set-Cookie"])
+			require.Contains(t, page.header.Get("Set-Cookie"), "HttpOnly; SameSite=Lax")
 			require.Contains(t, page.text, "Team &lt;b&gt;X&lt;/b&gt;")
 			require.Contains(t, page.text, "Key &amp; &lt;b&gt;more&lt;/b&gt;")
 			require.Contains(t, page.text, "app.example.com")
@@ -55,13 +55,18 @@ func TestKeyForm(t *testing.T) {
 			for _, part := range []string{"default-src 'none'", "form-action 'self'", "frame-ancestors 'none'"} {
 				require.Contains(t, policy, part)
 			}
-			require.Equal(t, []string{"no-store", "no-referrer"}, []string{page.header.Get("Cache-Control"),
-				page.header.Get("Referrer-Policy")})
+			require.Equal(t, []string{"no-store", "no-referrer", "same-origin", "nosniff"},
+				[]string{page.header.Get("Cache-Control"), page.header.Get("Referrer-Policy"),
+					page.header.Get("Cross-Origin-Opener-Policy"), page.header.Get("X-Content-Type-Options")})
+			require.Contains(t, page.text, "What you enter is sent to "+w.provider.URL)
 		}
 		missing := b.submit(link, "mode", "api_key", "config.plan", "free")
 		require.Equal(t, http.StatusUnprocessableEntity, missing.status)
 		require.Contains(t, missing.text, `aria-invalid="true"`)
 		require.Contains(t, missing.text, "is missing.")
+		require.Equal(t, 1, strings.Count(missing.text, " autofocus"), "the first wrong field has the focus")
+		require.Regexp(t, `<a href="#f\d+">Key &amp; `, missing.text, "the errors lead to their fields")
+		require.NotContains(t, missing.text, `aria-describedby=""`)
 		require.Contains(t, missing.text, "<option selected>free</option>", "what was entered stays")
 		cookie := missing.header.Get("Set-Cookie")
 		require.Contains(t, cookie, "HttpOnly; SameSite=Lax")
@@ -87,7 +92,13 @@ func TestKeyForm(t *testing.T) {
 		require.Equal(t, []string{"api_key"}, c.Credentials.Fields)
 		require.Contains(t, w.kinds, connections.Connected)
 		again := b.submit(link, "mode", "api_key", "credential.api_key", "good-key")
-		require.Contains(t, again.text, "This link has been used")
+		require.Contains(t, again.text, "is connected</h1>", "a second click sees the end")
+		require.Equal(t, done.to, again.to)
+		reopened := b.open(link)
+		require.Contains(t, reopened.text, "is connected</h1>")
+		require.Empty(t, reopened.to, "a page that is only opened leads nowhere by itself")
+		require.Contains(t, w.browser().open(link).text, "This link has been used")
+		require.Equal(t, c.Credentials.Revision, w.get("c").Credentials.Revision, "nothing was stored again")
 		require.NotContains(t, w.log.String(), strings.TrimPrefix(link, w.url+"/connect/"), "no log has the link")
 		require.NotContains(t, w.log.String(), "good-key")
 	})
@@ -232,7 +243,7 @@ func TestReconnect(t *testing.T) {
 		require.Contains(t, b.open(link).text, "again</h1>")
 		w.provider.set(func(p *provider) { p.account = "8" })
 		other := b.submit(link, "mode", "api_key", "credential.api_key", "good-key")
-		require.Contains(t, other.text, "another account than the one that was connected before")
+		require.Contains(t, other.text, "another account than the one that this connection is for")
 		w.provider.set(func(p *provider) { p.status = http.StatusBadGateway })
 		require.Contains(t, b.submit(link, "mode", "api_key", "credential.api_key", "good-key").text,
 			"does not say at the moment which account")

@@ -7,6 +7,8 @@ import (
 	"database/sql"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -52,9 +54,10 @@ connection_config:
   base_url: {type: url, title: URL, example: "https://api.acme.example"}
   plan: {title: Plan, enum: [free, paid], optional: true}
   tenant: {title: Tenant, optional: true, source: redirect}
+  salt: {title: Salt, optional: true, secret: true}
 base_url: "${config.base_url}"
 allowed_hosts: ["${config.base_url}"]
-request: {headers: {X-Plan: "${config.plan}", X-Tenant: "${config.tenant}"}}
+request: {headers: {X-Plan: "${config.plan}", X-Tenant: "${config.tenant}", X-Salt: "${config.salt}"}}
 auth:
   - mode: api_key
     title: Key
@@ -158,7 +161,12 @@ type world struct {
 	url      string
 	log      *bytes.Buffer
 	kinds    []connections.ChangeKind
+	registry *registry.Live
+	// refuseDeletion is the UUID of a connection that cannot be deleted.
+	refuseDeletion string
 }
+
+var errRefused = errors.New("the deletion is refused")
 
 const back = "https://app.example.com/done?tab=1"
 
@@ -188,12 +196,19 @@ func newWorld(t *testing.T, s testkit.Store) *world {
 	w.actor = access.Principal{Kind: access.KindAPIKey, ID: "key_a", Name: "a", Team: "team_x",
 		Environment: id.Environment(env), Connections: access.All()}
 	client := egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{})
+	w.registry = reg
 	w.configs = configs.New(configs.Options{DB: s.DB, Clock: w.clock, Box: box, Providers: reg, Environments: live{},
 		Clients: everyClient{}, Targets: client, Connections: connections.CountOfConfig})
 	w.vault = credentials.NewVault(credentials.Config{DB: s.DB, Clock: w.clock, Box: box,
 		Pepper: installation.Pepper("a pepper of the tests")})
 	w.conns, err = connections.New(connections.Config{DB: s.DB, Clock: w.clock, Box: box, Providers: reg,
 		Environments: live{}, Configs: w.configs, Logger: slog.New(slog.DiscardHandler), AllowHTTP: true, Vault: w.vault,
+		OnDelete: []connections.DeleteHook{func(_ context.Context, _ *sql.Tx, uuid string) error {
+			if uuid == w.refuseDeletion {
+				return errRefused
+			}
+			return nil
+		}},
 		Prober: probes.New(probes.Config{Clock: w.clock, Client: client}),
 		OnChange: []connections.ChangeHook{func(_ context.Context, _ *sql.Tx, _ *connections.Connection,
 			kind connections.ChangeKind) error {
@@ -232,6 +247,47 @@ func (w *world) link(connectionID, mode string) string {
 	require.NoError(w.t, err)
 	require.Equal(w.t, connections.Pending, made.Connection.Status)
 	return made.URL.Reveal()
+}
+
+// clientOf makes a provider configuration with an OAuth client that may be sent where the examples of settings lead.
+func (w *world) clientOf(slug, key string) string {
+	w.t.Helper()
+	change := configs.Change{ClientID: patch.To("client"), ClientSecret: patch.To(secretbox.Secret("client-secret"))}
+	if slug == "http" || slug == "gitlab" {
+		change.ClientHosts = patch.To([]string{"login.example.com", "gitlab.example.com"})
+	}
+	c, err := w.configs.Create(w.t.Context(), w.actor, configs.NewConfig{Provider: slug, Key: &key, Change: change})
+	require.NoError(w.t, err, slug)
+	return c.Key
+}
+
+// reconnect makes another link for a connection.
+func (w *world) reconnect(connectionID string) string {
+	w.t.Helper()
+	made, err := w.svc.Reconnect(w.t.Context(), w.actor, "acme", connectionID, connecting.Terms{RedirectURL: back})
+	require.NoError(w.t, err)
+	return made.URL.Reveal()
+}
+
+// pending adds as many pending connections as one program could, by copying one in the database.
+func (w *world) pending(count int) {
+	w.t.Helper()
+	rows, err := w.store.DB.Read().QueryContext(w.t.Context(), `SELECT * FROM connections LIMIT 1`)
+	require.NoError(w.t, err)
+	defer func() { require.NoError(w.t, rows.Close()) }()
+	names, err := rows.Columns()
+	require.NoError(w.t, err)
+	for i, name := range names {
+		switch name {
+		case "uuid", "connection_id", "path_token":
+			names[i] = "'copy-' || n"
+		}
+	}
+	columns := strings.Join(names, ", ")
+	_, err = w.store.DB.Write().ExecContext(w.t.Context(), fmt.Sprintf(`WITH RECURSIVE numbers (n) AS
+		(SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < %d)
+		INSERT INTO connections SELECT %s FROM connections, numbers WHERE connection_id = 'c'`, count, columns))
+	require.NoError(w.t, err)
 }
 
 func (w *world) fresh(connectionID, mode string) connections.NewConnection {
@@ -302,9 +358,12 @@ func (b *browser) do(method, target, body string, headers ...string) shown {
 
 func (b *browser) open(target string) shown { b.w.t.Helper(); return b.do(http.MethodGet, target, "") }
 
-// submit sends the form of a page: names and values.
+// submit sends the form of a page: names and values. A browser that was not there before opens the page first.
 func (b *browser) submit(target string, pairs ...string) shown {
 	b.w.t.Helper()
+	if u, err := url.Parse(target); err == nil && len(b.client.Jar.Cookies(u)) == 0 {
+		b.open(target)
+	}
 	form := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		form.Set(pairs[i], pairs[i+1])

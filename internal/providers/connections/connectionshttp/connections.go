@@ -53,7 +53,8 @@ func Mount(api *httpapi.API, svc *connections.Service, links *connecting.Service
 			"`credentials` requests to the provider can be made, too; with `connect` a person gives these on a page. If " +
 			"`on_conflict` is `update` and a connection with this id exists, that connection is updated instead, and the " +
 			"status code is 200.",
-		Errors:   append([]apperr.Code{apperr.CodeConnectionExists, apperr.CodeProviderNotConfigured}, conflicts...),
+		Errors: append([]apperr.Code{apperr.CodeConnectionExists, apperr.CodeProviderNotConfigured,
+			apperr.CodePendingConnectionsLimit}, conflicts...),
 		Messages: limited,
 	}), h.create)
 	httpapi.RegisterList(api, op(httpapi.Operation{
@@ -85,7 +86,8 @@ func Mount(api *httpapi.API, svc *connections.Service, links *connecting.Service
 			"- `enable`: accepts webhooks again.\n" +
 			"- `rotate_webhook_path`: replaces the path token. The old `webhook_url` stops working immediately.\n" +
 			"- `reconnect`: makes a link under which a person connects the same account again. The present credentials are " +
-			"kept until others are proven. A link that the connection has stops working.\n" +
+			"kept until others are proven. A link that the connection has stops working. So does this one if credentials are " +
+			"given or removed in another way.\n" +
 			"- `refresh`: gets another access token from the provider, at the earliest 30 seconds after the last request for " +
 			"one.\n" +
 			"- `revoke`: asks the provider to revoke the credentials, and removes them. Webhooks are still accepted.\n" +
