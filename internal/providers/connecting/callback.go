@@ -3,9 +3,11 @@ package connecting
 import (
 	"context"
 	"database/sql"
+	"maps"
 	"net/url"
 	"slices"
 
+	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
@@ -66,12 +68,19 @@ func (s *Service) Return(ctx context.Context, env id.Environment, key string, br
 	if page.Mode == nil || f.ClientID != o.config.ClientID {
 		return nil, s.counted(linkProblem(wordsChanged))
 	}
-	missing, err := s.arrive(ctx, o, page.Mode, &f, query)
+	if f.Granted != nil { // of a choice, which no provider knows
+		return nil, s.counted(linkProblem(wordsState))
+	}
+	return s.arrive(ctx, o, page, &f, query)
+}
+
+// conclude is concluded for what a provider sent, for which there is no form. missing are scopes that were not granted.
+func (s *Service) conclude(ctx context.Context, o *opened, page *Page, missing []string, err error) (*Step, error) {
 	step, err := s.concluded(ctx, o, page, err)
 	if err != nil {
 		return nil, err
 	}
-	if step.Form != nil { // there is no form for what the provider sent
+	if step.Form != nil {
 		p := &Problem{Code: codeProvider, Words: "The provider's response does not fit the settings of this connection. " +
 			"Nothing was connected.", Back: o.back("failed", codeProvider), Retry: true}
 		if o.token != "" {
@@ -105,27 +114,106 @@ func (s *Service) returned(ctx context.Context, env id.Environment, key string, 
 	return s.connected(ctx, o)
 }
 
-// arrive exchanges what the provider sent for tokens, and connects. It returns the scopes that were not granted.
-func (s *Service) arrive(ctx context.Context, o *opened, m *outbound.Mode, f *flow, query url.Values) ([]string,
-	error) {
+// arrive exchanges what the provider sent for tokens. It connects, or asks for which of several accounts.
+func (s *Service) arrive(ctx context.Context, o *opened, page *Page, f *flow, query url.Values) (*Step, error) {
+	m := page.Mode
 	grant, config, err := s.grant(ctx, o, m, f, query)
+	if err != nil {
+		return s.conclude(ctx, o, page, nil, err)
+	}
+	got := granted{Values: map[string]string{}, Scopes: grant.Scopes}
+	for name, value := range grant.Values {
+		got.Values[name] = value.Reveal()
+	}
+	if !grant.ExpiresAt.IsZero() {
+		got.ExpiresMillis = clock.Millis(grant.ExpiresAt)
+	}
+	field, choices, err := s.cfg.Connections.Choices(ctx, &o.connection, o.engine, m.Name, o.given(config), grant.Values)
+	if err != nil {
+		return s.conclude(ctx, o, page, nil, err)
+	}
+	chosen := o.given(config)[field]
+	switch known := slices.ContainsFunc(choices, func(c outbound.Choice) bool { return c.ID == chosen }); {
+	case chosen == "" && len(choices) > 1 && o.token != "":
+		return s.ask(ctx, o, page, &flow{flowSecrets: flowSecrets{Mode: m.Name, ClientID: f.ClientID, Given: config,
+			Scopes: f.Scopes, Link: f.Link, Granted: &got, Field: field, Choices: choices}})
+	case chosen != "" && len(choices) > 0 && !known:
+		return s.conclude(ctx, o, page, nil, errMismatch)
+	}
+	return s.accept(ctx, o, page, &got, f.Scopes, config)
+}
+
+// ask keeps a grant for as long as a browser may stay at a provider, and shows the accounts that it can be used for.
+func (s *Service) ask(ctx context.Context, o *opened, page *Page, f *flow) (*Step, error) {
+	state := newToken()
+	f.linkID, f.environment, f.expiresAt = o.id, o.environment, s.cfg.Clock.Now().Add(flowLifetime)
+	sealed, err := s.flows.seal(f, state)
 	if err != nil {
 		return nil, err
 	}
-	given := connections.Credentials{Values: grant.Values, Requested: f.Scopes, Scopes: grant.Scopes}
+	err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error { return insertFlow(ctx, tx, f, state, sealed) })
+	if err != nil {
+		return nil, err
+	}
+	page.Choices, page.Choosing, page.Path = f.Choices, state.Reveal(), PagePath+o.token.Reveal()
+	return &Step{Form: page}, nil
+}
+
+// choose connects the account that a person has chosen. state names the grant.
+func (s *Service) choose(ctx context.Context, o *opened, state secretbox.Secret, account string) (*Step, error) {
+	var f flow
+	found := false
+	err := s.cfg.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
+		f, found, err = s.flows.take(ctx, tx, state)
+		return err
+	})
 	switch {
-	case grant.Scopes == nil:
-		given.Scopes = f.Scopes // RFC 6749, section 5.1
-	case len(grant.Scopes) == 0 && len(f.Scopes) > 0:
+	case err != nil:
+		return nil, err
+	case !found, f.linkID != o.id, f.Granted == nil, !s.cfg.Clock.Now().Before(f.expiresAt):
+		return nil, s.counted(linkProblem(wordsState))
+	}
+	page, err := s.page(ctx, o, f.Mode, nil)
+	if err != nil {
+		return nil, err
+	}
+	if page.Mode == nil || f.ClientID != o.config.ClientID {
+		return nil, s.counted(linkProblem(wordsChanged))
+	}
+	if !slices.ContainsFunc(f.Choices, func(c outbound.Choice) bool { return c.ID == account }) {
+		page.Errors = append(page.Errors, "Choose one of the accounts.")
+		return s.ask(ctx, o, page, &f)
+	}
+	config := maps.Clone(f.Given)
+	if config == nil {
+		config = map[string]string{}
+	}
+	config[f.Field] = account
+	return s.accept(ctx, o, page, f.Granted, f.Scopes, config)
+}
+
+// accept connects with what a provider has granted.
+func (s *Service) accept(ctx context.Context, o *opened, page *Page, got *granted, requested []string,
+	config map[string]string) (*Step, error) {
+	given := connections.Credentials{Values: map[string]secretbox.Secret{}, Requested: requested, Scopes: got.Scopes}
+	for name, value := range got.Values {
+		given.Values[name] = secretbox.Secret(value)
+	}
+	switch {
+	case got.Scopes == nil:
+		given.Scopes = requested // RFC 6749, section 5.1
+	case len(got.Scopes) == 0 && len(requested) > 0:
 		given.Scopes = nil // a token without any scope is none that a provider makes: it does not say
 	}
-	if !grant.ExpiresAt.IsZero() {
-		given.ExpiresAt = &grant.ExpiresAt
+	if got.ExpiresMillis != 0 {
+		at := clock.FromMillis(got.ExpiresMillis)
+		given.ExpiresAt = &at
 	}
-	if m.Kind != outbound.OAuth2 {
+	if page.Mode.Kind != outbound.OAuth2 {
 		given.Requested, given.Scopes = nil, nil
 	}
-	return notGranted(given.Requested, given.Scopes), s.connect(ctx, o, m, config, given)
+	err := s.connect(ctx, o, page.Mode, config, given)
+	return s.conclude(ctx, o, page, notGranted(given.Requested, given.Scopes), err)
 }
 
 // grant exchanges what the provider sent for tokens. config has all settings that were entered or found.

@@ -116,6 +116,10 @@ type Page struct {
 	// Host is the one that the browser is sent back to; empty for none. Again is true if credentials are replaced.
 	Host  string
 	Again bool
+	// Choices are the accounts of which one has to be chosen, in place of fields; Choosing names the choice in the form,
+	// which Path takes. They are empty where there is no choice.
+	Choices        []outbound.Choice
+	Choosing, Path string
 	// Errors are about no field.
 	Errors []string
 }

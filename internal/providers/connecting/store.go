@@ -12,6 +12,7 @@ import (
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/outbound"
 )
 
 const (
@@ -141,6 +142,18 @@ type flowSecrets struct {
 	Secret   string            `json:"secret,omitempty"`
 	// Link is the token of the link, so that the page of an error can lead back to it.
 	Link string `json:"link,omitempty"`
+	// Granted is what the provider has granted, while the person chooses among Choices; nil before.
+	Granted *granted          `json:"granted,omitempty"`
+	Field   string            `json:"field,omitempty"`
+	Choices []outbound.Choice `json:"choices,omitempty"`
+}
+
+// granted is a grant that is not stored with a connection yet.
+type granted struct {
+	Values map[string]string `json:"values"`
+	// Scopes are nil if they are not known, and ExpiresMillis is 0 for a token without a known end.
+	Scopes        []string `json:"scopes"`
+	ExpiresMillis int64    `json:"expires_ms"`
 }
 
 // flowStore keeps browsers at providers by their state.

@@ -52,6 +52,9 @@ func (s *Service) Submit(ctx context.Context, token, browser secretbox.Secret, m
 		}
 		return nil, s.counted(linkProblem(wordsMany))
 	}
+	if state := values["choice"]; state != "" {
+		return s.choose(ctx, o, secretbox.Secret(state), values["account"])
+	}
 	page, err := s.page(ctx, o, mode, values)
 	if err != nil {
 		return nil, err

@@ -28,6 +28,7 @@ type HealthProbe struct {
 	accountID      *place
 	accountLabel   *place
 	configPointers map[string]*verification.Pointer
+	choice         *ProbeChoice
 }
 
 // place is a compiled Place.
@@ -118,6 +119,16 @@ func (c *compiler) compileProbe(d *Probe, path string) {
 	}
 	for key, text := range d.Config {
 		p.configPointers[key] = compilePointer(path+".config."+key, text, &c.problems)
+	}
+	if p.choice = d.Choice; d.Choice != nil {
+		list, _, indexed := strings.Cut(d.Config[d.Choice.Config], firstItem)
+		if !indexed {
+			c.problems.add(path+".choice.config", "must be a field of config whose pointer has the segment 0")
+		}
+		if compilePointer(path+".choice.label", d.Choice.Label, &c.problems); !strings.HasPrefix(d.Choice.Label,
+			list+firstItem) {
+			c.problems.add(path+".choice.label", "must be a pointer that begins as that of the field, up to the segment 0")
+		}
 	}
 	c.compileTarget(p, d)
 	c.probes = append(c.probes, p)

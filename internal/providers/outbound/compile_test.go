@@ -115,6 +115,7 @@ func TestCompileRefuses(t *testing.T) {
 		"probe status":        {rest("health: {probes: [{path: /me, ok: [fine]}]}"), []string{"health.probes[0].ok[0]"}},
 		"account without id":  {rest("health: {probes: [{path: /me, account: {label: /a}}]}"), []string{"health.probes[0].account.id"}},
 		"account pointer":     {rest("health: {probes: [{path: /me, account: {id: a}}]}"), []string{"health.probes[0].account.id"}},
+		"choice of no field":  {rest("health: {probes: [{path: /me, choice: {config: x, label: /0/a}}]}"), []string{"health.probes[0].choice.config"}},
 		"probed field":        {rest("health: {probes: [{path: /me, config: {sub: /a}}]}"), []string{"health.probes[0].config.sub"}},
 		"no probes":           {rest("health: {probes: []}"), []string{"health.probes"}},
 		"retry status":        {rest("rate_limit: {retry_statuses: [42]}"), []string{"rate_limit.retry_statuses[0]"}},

@@ -194,6 +194,16 @@ type Probe struct {
 	Account *ProbeAccount `yaml:"account"`
 	// Config locates values of fields whose source is probe, by the field's name.
 	Config map[string]string `yaml:"config"`
+	// Choice is for a response that lists several accounts, of which a person chooses one; nil if there is but one.
+	Choice *ProbeChoice `yaml:"choice"`
+}
+
+// ProbeChoice says that a value of Config is that of the first account of a list.
+type ProbeChoice struct {
+	// Config is the field. Its pointer has the segment 0, which is the index in the list.
+	Config string `yaml:"config"`
+	// Label locates the name of the first account, with the same segments up to the index.
+	Label string `yaml:"label"`
 }
 
 // ProbeAccount locates the provider's account.

@@ -142,6 +142,32 @@ func (p *Prober) RunObserved(ctx context.Context, e *outbound.Engine, v outbound
 	return r
 }
 
+// Choices returns the accounts that credentials can be used for, where the definition says that there can be several.
+// It returns none if the provider does not list them now.
+func (p *Prober) Choices(ctx context.Context, e *outbound.Engine, v outbound.Values) []outbound.Choice {
+	probe, field := e.ChoiceProbe(v.Mode)
+	if probe == nil {
+		return nil
+	}
+	// The list does not depend on the choice, which would be taken for a credential where a header has it.
+	v.Config = maps.Clone(v.Config)
+	delete(v.Config, field)
+	v.Now = p.cfg.Clock.Now()
+	req, err := e.PrepareProbe(ctx, probe, v)
+	if err != nil {
+		return nil // the test of the credentials reports it
+	}
+	m := newMasker(e, &v, req)
+	response, failure := p.send(req)
+	if failure != nil {
+		return nil
+	}
+	response.Body = m.Bytes(response.Body, false)
+	return slices.DeleteFunc(e.Choices(probe, response), func(c outbound.Choice) bool {
+		return m.Shows(c.ID) || m.Shows(c.Label)
+	})
+}
+
 func worse(a, b Status) bool { return slices.Index(statuses(), a) > slices.Index(statuses(), b) }
 
 func (p *Prober) run(ctx context.Context, e *outbound.Engine, probe *outbound.HealthProbe,

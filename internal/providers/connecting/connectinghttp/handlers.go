@@ -152,6 +152,10 @@ func (h *handlers) back(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, r, err)
 		return
 	}
+	if step.Form != nil { // a choice
+		h.show(w, r, http.StatusOK, view{Title: "Choose an account", Path: step.Form.Path, Page: step.Form, First: -1})
+		return
+	}
 	h.next(w, r, step, true)
 }
 

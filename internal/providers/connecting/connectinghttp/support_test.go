@@ -54,10 +54,12 @@ connection_config:
   base_url: {type: url, title: URL, example: "https://api.acme.example"}
   plan: {title: Plan, enum: [free, paid], optional: true}
   tenant: {title: Tenant, optional: true, source: redirect}
+  site: {title: Site, optional: true, source: probe, pattern: "[a-z]+", example: east}
   salt: {title: Salt, optional: true, secret: true}
 base_url: "${config.base_url}"
 allowed_hosts: ["${config.base_url}"]
-request: {headers: {X-Plan: "${config.plan}", X-Tenant: "${config.tenant}", X-Salt: "${config.salt}"}}
+request:
+  headers: {X-Plan: "${config.plan}", X-Tenant: "${config.tenant}", X-Salt: "${config.salt}", X-Site: "${config.site}"}
 auth:
   - mode: api_key
     title: Key
@@ -74,7 +76,9 @@ auth:
     authorize_url: "${config.base_url}/authorize1"
     token_url: "${config.base_url}/access"
 health:
-  probes: [{path: /me, account: {id: /id, label: /login}}]
+  probes:
+    - {path: /sites, modes: [oauth2], config: {site: /0/id}, choice: {config: site, label: /0/name}}
+    - {path: /me, account: {id: /id, label: /login}}
 errors: {message: /message}
 `
 
@@ -89,6 +93,8 @@ type provider struct {
 	status  int
 	// challenge is that of the last authorization, whose verifier the exchange needs.
 	challenge string
+	// sites are the ids that a token can be used for.
+	sites []string
 	// callback is that of the last request for a temporary token.
 	callback string
 }
@@ -115,6 +121,12 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "oauth_token=temporary&oauth_token_secret=t&oauth_callback_confirmed=true")
 	case r.URL.Path == "/access" && strings.Contains(r.Header.Get("Authorization"), `oauth_verifier="good-verifier"`):
 		_, _ = io.WriteString(w, "oauth_token=permanent&oauth_token_secret=p")
+	case r.URL.Path == "/sites" && r.Header.Get("Authorization") == "Bearer access-1":
+		list := []map[string]string{}
+		for _, id := range p.sites {
+			list = append(list, map[string]string{"id": id, "name": "Site <b>" + id + "</b>"})
+		}
+		respond(list)
 	case r.URL.Path == "/me" && (r.Header.Get("X-Key") == "good-key" ||
 		r.Header.Get("Authorization") == "Bearer access-1" ||
 		strings.Contains(r.Header.Get("Authorization"), `oauth_token="permanent"`)):
