@@ -260,7 +260,11 @@ func (o *opened) problem(err error) *Problem {
 	case errors.As(err, &refused):
 		p.refused(refused)
 	case errors.As(err, &e) && e.Code == apperr.CodeInvalidCredentials:
-		p.Code, p.Words = codeCredentials, e.Message+"."
+		p.Code, p.Words = codeCredentials, sentence(e.Message)
+	case errors.As(err, &e) && e.Code == apperr.CodeProviderNotConfigured:
+		p.Code, p.Words = codeProvider, wordsClient
+	case errors.As(err, &e) && e.Code == apperr.CodeRateLimited:
+		p.Code, p.Words = codeUnavailable, "There were too many attempts with this provider. Wait a minute, and try again."
 	case errors.As(err, &e) && e.Code == apperr.CodeValidation:
 		p.Code, p.Words = codeProvider, "The provider's response does not fit the settings of this connection. Nothing was "+
 			"connected."
@@ -276,6 +280,17 @@ func (o *opened) problem(err error) *Problem {
 	return p
 }
 
+const wordsClient = "The provider does not accept this application. Its operator has to check the settings at the " +
+	"provider."
+
+// sentence ends a text with a full stop, unless it has one, also in a quotation.
+func sentence(text string) string {
+	if strings.HasSuffix(strings.TrimRight(text, `"`), ".") {
+		return text
+	}
+	return text + "."
+}
+
 // refused says an error of an endpoint in words.
 func (p *Problem) refused(e *oauth.TokenError) {
 	switch p.Code = codeProvider; e.Kind {
@@ -286,7 +301,7 @@ func (p *Problem) refused(e *oauth.TokenError) {
 	case oauth.GrantDead:
 		p.Words = "The provider does not accept the sign-in any more; it may have taken too long. Try again."
 	case oauth.ClientRefused, oauth.Misconfigured:
-		p.Words = "The provider does not accept this application. Its operator has to check the settings at the provider."
+		p.Words = wordsClient
 	case oauth.Refused:
 		p.Words = "The provider refuses the connection."
 	}
