@@ -31,7 +31,7 @@ func (e *Engine) ChoiceProbe(mode string) (probe *HealthProbe, field string) {
 
 // Choices returns the accounts that the response to a ChoiceProbe lists, each once, in their order. Those with an id
 // that the field does not accept are left out.
-func (e *Engine) Choices(p *HealthProbe, r Response) []Choice {
+func (p *HealthProbe) Choices(e *Engine, r Response) []Choice {
 	f := e.field(p.choice.Config)
 	if f == nil || !p.ok.has(r.Status) {
 		return nil

@@ -163,7 +163,7 @@ func (p *Prober) Choices(ctx context.Context, e *outbound.Engine, v outbound.Val
 		return nil
 	}
 	response.Body = m.Bytes(response.Body, false)
-	return slices.DeleteFunc(e.Choices(probe, response), func(c outbound.Choice) bool {
+	return slices.DeleteFunc(probe.Choices(e, response), func(c outbound.Choice) bool {
 		return m.Shows(c.ID) || m.Shows(c.Label)
 	})
 }
