@@ -132,7 +132,7 @@ func TestHostedPageInABrowser(t *testing.T) {
 				{"name": "missing", "press": "Connect", "heading": "API key"},
 				{"name": "refused", "choose": region, "fill": object{"API key": "wrong"}, "press": "Connect", "heading": "API key"},
 				{"name": "connected", "fill": object{"API key": "good"}, "press": "Connect", "heading": "Back in the app"},
-				{"name": "used", "open": byKey, "heading": "Not connected"},
+				{"name": "used", "open": byKey, "heading": "Atlas CRM is connected"},
 				{"name": "oauth", "open": bySignIn, "heading": "Connect Atlas CRM"},
 				{"name": "provider", "choose": region, "press": "Continue to Atlas CRM", "heading": "Atlas asks you"},
 				{"name": "declined", "press": "Deny", "heading": "Not connected"},
@@ -165,10 +165,10 @@ func TestHostedPageInABrowser(t *testing.T) {
 				"choice":  {"Sign in at Atlas", "For accounts without sign-in.", "Default asks for access to your account"},
 				"missing": {"API key is missing.", "Region is missing."},
 				"refused": {"This API key does not exist."},
-				"used":    {"has been used"},
+				"used":    {"now has access to your account"},
 				"oauth": {"contacts.read", "https://www.atlas.example/auth/invoices.readonly",
 					"Afterwards you return to localhost"},
-				"declined": {"You did not allow the access", "To try again, open the link again."},
+				"declined": {"You did not allow the access", "Try again"},
 			} {
 				for _, want := range wants {
 					require.Contains(w.t, seen.Pages[name].Text, want, "%s: %s", kind, name)
