@@ -164,6 +164,7 @@ func (s *Service) connect(ctx context.Context, o *opened, m *outbound.Mode, conf
 	actor := access.System("connect")
 	actor.Team, actor.Environment = o.team, o.environment
 	ch := connections.Change{AuthMode: &m.Name, Credentials: patch.To(given), Details: audit.State{"link_id": o.id},
+		Granted: m.Kind == outbound.OAuth2 || m.Kind == outbound.OAuth1,
 		Within: func(ctx context.Context, tx *sql.Tx, before, after *connections.Connection) error {
 			switch {
 			case before.Status == connections.Disabled:

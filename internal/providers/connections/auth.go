@@ -214,7 +214,7 @@ func (a *authenticator) test(ctx context.Context, v *apperr.Violations, engine *
 	if _, refreshes := values[tokens.RefreshToken]; refreshes && mode.Client && store.ClientID == "" {
 		return notConfigured(current) // the refresh token could not be used
 	}
-	if !ch.Untested {
+	if !ch.Untested && !ch.Granted {
 		owner := limiter.Given{Environment: current.Environment, ConfigKey: current.ProviderConfigKey, Hosts: next.hosts}
 		if err := a.limits.AcquireGiven(ctx, owner, engine.Limits()); err != nil {
 			return err

@@ -35,6 +35,9 @@ type Change struct {
 	ConnectionConfig patch.Field[map[string]*string]
 	// Untested stores credentials without a test.
 	Untested bool
+	// Granted says that the provider has just issued the credentials to the gateway. Their test does not count among those
+	// of credentials that someone was given, because no one guesses with them, and they cannot be asked for again.
+	Granted bool
 	// Within is called in the transaction of the change, with the connection before and after it. An error undoes the
 	// change. It is for those who store a part of the change themselves.
 	Within func(ctx context.Context, tx *sql.Tx, before, after *Connection) error

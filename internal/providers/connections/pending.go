@@ -10,7 +10,6 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
-	"sallyport/internal/providers/limiter"
 	"sallyport/internal/providers/outbound"
 )
 
@@ -46,8 +45,8 @@ func (s Linker) Where(ctx context.Context, c *Connection, engine *outbound.Engin
 	return target, v.Err()
 }
 
-// Choices returns the accounts that credentials can be used for, where the definition says that there can be several,
-// and the field of connection_config that has the chosen one.
+// Choices returns the accounts that credentials which the provider has just issued can be used for, where the definition
+// says that there can be several, and the field of connection_config that has the chosen one.
 func (s Linker) Choices(ctx context.Context, c *Connection, engine *outbound.Engine, mode string,
 	given map[string]string, values map[string]secretbox.Secret) (field string, list []outbound.Choice, err error) {
 	probe, field := engine.ChoiceProbe(mode)
@@ -56,14 +55,6 @@ func (s Linker) Choices(ctx context.Context, c *Connection, engine *outbound.Eng
 	}
 	target, err := s.Where(ctx, c, engine, mode, given)
 	if err != nil {
-		return "", nil, err
-	}
-	hosts, err := engine.EndpointHosts(target)
-	if err != nil {
-		return "", nil, err //nolint:wrapcheck // Where has checked it
-	}
-	owner := limiter.Given{Environment: c.Environment, ConfigKey: c.ProviderConfigKey, Hosts: hosts}
-	if err := s.auth.limits.AcquireGiven(ctx, owner, engine.Limits()); err != nil {
 		return "", nil, err
 	}
 	return field, s.auth.prober.Choices(ctx, engine, outbound.Values{Target: target, Credentials: values}), nil

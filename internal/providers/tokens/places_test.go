@@ -13,8 +13,8 @@ import (
 	"sallyport/internal/platform/testkit"
 )
 
-// Connections that are due are found in turns: those of one environment, at one endpoint or at thousands, and overdue for
-// however long, keep neither another environment's nor another endpoint's of the same one from being found.
+// Connections that are due are found in turns: those of one environment, at one endpoint or at thousands, and overdue
+// for however long, keep neither another environment's nor another endpoint's of the same one from being found.
 func TestDueInTurns(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {

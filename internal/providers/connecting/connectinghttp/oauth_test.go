@@ -9,11 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/providers/configs"
 	"sallyport/internal/providers/connections"
+	"sallyport/internal/providers/limiter"
+	"sallyport/internal/providers/outbound"
 )
 
 // OAuth connects: with PKCE, the scopes, the redirect's settings and the account; what was not granted is shown.
@@ -56,6 +59,32 @@ func TestOAuth(t *testing.T) {
 		require.Contains(t, stranger.text, "This page is out of date")
 		require.NotContains(t, w.log.String(), q.Get("state"))
 		require.NotContains(t, w.log.String(), "good-code")
+	})
+}
+
+// An environment that has tested too many given credentials still connects by OAuth: the tokens of an exchange come once.
+// A person who enters a key has to wait.
+func TestTooManyTests(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w := newWorld(t, s)
+		w.client("client")
+		var err error
+		for err == nil {
+			err = w.limits.AcquireGiven(t.Context(), limiter.Given{Environment: w.actor.Environment, ConfigKey: "acme"},
+				outbound.Limits{})
+		}
+		require.True(t, apperr.Is(err, apperr.CodeRateLimited), err)
+		b := w.browser()
+		q := b.authorize(w.link("c", "oauth2"), "oauth2")
+		done := b.comeBack("acme", granted(q.Get("state")))
+		require.Equal(t, http.StatusOK, done.status, done.text)
+		require.Equal(t, connections.Active, w.get("c").Status)
+
+		refused := w.browser().submit(w.link("d", "api_key"), "mode", "api_key", "credential.api_key", "good-key")
+		require.Equal(t, http.StatusUnprocessableEntity, refused.status, refused.text)
+		require.Contains(t, refused.text, "There were too many attempts with this provider")
+		require.Equal(t, connections.Pending, w.get("d").Status)
 	})
 }
 

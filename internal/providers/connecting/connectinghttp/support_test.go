@@ -31,6 +31,7 @@ import (
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/patch"
+	"sallyport/internal/platform/ratelimit"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/platform/testkit/await"
@@ -39,6 +40,7 @@ import (
 	"sallyport/internal/providers/connecting/connectinghttp"
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/providers/credentials"
+	"sallyport/internal/providers/limiter"
 	"sallyport/internal/providers/probes"
 	"sallyport/internal/providers/registry"
 	"sallyport/internal/providers/tokens"
@@ -167,6 +169,7 @@ type world struct {
 	conns    *connections.Service
 	configs  *configs.Service
 	vault    *credentials.Vault
+	limits   *limiter.Limiter
 	actor    access.Principal
 	teams    *teams
 	provider *provider
@@ -213,7 +216,10 @@ func newWorld(t *testing.T, s testkit.Store) *world {
 		Clients: everyClient{}, Targets: client, Connections: connections.CountOfConfig})
 	w.vault = credentials.NewVault(credentials.Config{DB: s.DB, Clock: w.clock, Box: box,
 		Pepper: installation.Pepper("a pepper of the tests")})
-	w.conns, err = connections.New(connections.Config{DB: s.DB, Clock: w.clock, Box: box, Providers: reg,
+	budgets, err := ratelimit.New(ratelimit.Options{Clock: w.clock})
+	require.NoError(t, err)
+	w.limits = limiter.New(limiter.Config{DB: s.DB, Clock: w.clock, Budgets: budgets})
+	w.conns, err = connections.New(connections.Config{DB: s.DB, Clock: w.clock, Box: box, Providers: reg, Limits: w.limits,
 		Environments: live{}, Configs: w.configs, Logger: slog.New(slog.DiscardHandler), AllowHTTP: true, Vault: w.vault,
 		OnDelete: []connections.DeleteHook{func(_ context.Context, _ *sql.Tx, uuid string) error {
 			if uuid == w.refuseDeletion {
