@@ -4,9 +4,7 @@
 ALTER TABLE connect_links ADD COLUMN credentials_ms bigint NOT NULL DEFAULT -1;
 -- The state with which a browser has last come back, hashed as the id of a flow: a page that is loaded again shows how it ended.
 ALTER TABLE connect_links ADD COLUMN returned_state text NOT NULL DEFAULT '';
-CREATE INDEX connect_links_by_returned_state ON connect_links (returned_state) WHERE returned_state <> '';
 
 -- +goose Down
-DROP INDEX connect_links_by_returned_state;
 ALTER TABLE connect_links DROP COLUMN returned_state;
 ALTER TABLE connect_links DROP COLUMN credentials_ms;

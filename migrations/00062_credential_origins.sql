@@ -4,10 +4,8 @@
 -- known.
 ALTER TABLE connection_credentials ADD COLUMN base_url text;
 ALTER TABLE connection_credentials ADD COLUMN client_id text NOT NULL DEFAULT '';
-UPDATE connection_credentials SET base_url = coalesce((SELECT p.base_url FROM connections c JOIN provider_configs p
-    ON p.environment_id = c.environment_id AND p.provider_config_key = c.provider_config_key
-    WHERE c.uuid = connection_credentials.connection_uuid), ''),
-  client_id = coalesce((SELECT p.client_id FROM connections c JOIN provider_configs p
+-- The base URL with which stored credentials were given is not known: it may have been another since.
+UPDATE connection_credentials SET client_id = coalesce((SELECT p.client_id FROM connections c JOIN provider_configs p
     ON p.environment_id = c.environment_id AND p.provider_config_key = c.provider_config_key
     WHERE c.uuid = connection_credentials.connection_uuid), '')
 WHERE EXISTS (SELECT 1 FROM connections c WHERE c.uuid = connection_credentials.connection_uuid

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
 	"os"
@@ -49,18 +51,31 @@ func newAcme(t *testing.T) (apiURL, folder string) {
 	return api.URL, write(t, t.TempDir(), "acme.yaml", acmeWithAKey)
 }
 
-// person sends the form of a link as their browser does, and returns the page that follows.
+// person opens a link, and sends its form as their browser does, and returns the page that follows.
 func person(t *testing.T, s server, link, token string) (int, string) {
 	t.Helper()
 	at, err := url.Parse(link)
 	require.NoError(t, err)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+at.Path, strings.NewReader(url.Values{
+	jar, err := cookiejar.New(nil)
+	require.NoError(t, err)
+	browser := &http.Client{Jar: jar}
+	visit := func(r *http.Request) (int, string) {
+		resp, err := browser.Do(r)
+		require.NoError(t, err)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, errors.Join(err, resp.Body.Close()))
+		return resp.StatusCode, string(body)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.base+at.Path, http.NoBody)
+	require.NoError(t, err)
+	status, page := visit(r)
+	require.Equal(t, http.StatusOK, status, page)
+	r, err = http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+at.Path, strings.NewReader(url.Values{
 		"mode": {"bearer"}, "credential.token": {token}}.Encode()))
 	require.NoError(t, err)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
-	status, page := send(t, r)
-	return status, string(page)
+	return visit(r)
 }
 
 // A person connects an account under a link that a command makes, opens and waits for; another command connects it

@@ -3,6 +3,7 @@ package connecting
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"maps"
 	"net/url"
 	"slices"
@@ -100,7 +101,7 @@ func (s *Service) returned(ctx context.Context, env id.Environment, key string, 
 		return nil, s.counted(linkProblem(wordsState))
 	}
 	l, found, err := findLink(ctx, s.cfg.DB.Read(), new(db.Where).And("environment_id = ?", string(env)).
-		And("returned_state = ?", flowID(state)))
+		And("returned_state = ?", flowID(state)).And("returned_state <> ''")) // the index is of these
 	if err != nil {
 		return nil, err
 	}
@@ -129,6 +130,9 @@ func (s *Service) arrive(ctx context.Context, o *opened, page *Page, f *flow, qu
 		got.ExpiresMillis = clock.Millis(grant.ExpiresAt)
 	}
 	field, choices, err := s.cfg.Connections.Choices(ctx, &o.connection, o.engine, m.Name, o.given(config), grant.Values)
+	if errors.Is(err, connections.ErrNoList) {
+		err = errUnnamed // the test would take the first account
+	}
 	if err != nil {
 		return s.conclude(ctx, o, page, nil, err)
 	}

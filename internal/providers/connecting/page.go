@@ -159,8 +159,13 @@ func (s *Service) connected(ctx context.Context, o *opened) (*Step, error) {
 	if err != nil {
 		return nil, err
 	}
+	return o.end(team), nil
+}
+
+// end is the page that follows a success.
+func (o *opened) end(team string) *Step {
 	back := o.back("connected", "")
-	return &Step{To: back, Connected: true, Team: team, Provider: o.providerName(), Host: hostOf(back)}, nil
+	return &Step{To: back, Connected: true, Team: team, Provider: o.providerName(), Host: hostOf(back)}
 }
 
 // counted counts a problem.

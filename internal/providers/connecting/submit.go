@@ -2,6 +2,7 @@ package connecting
 
 import (
 	"context"
+	"crypto/subtle"
 	"database/sql"
 	"errors"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"sallyport/internal/identity/audit"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/configs"
@@ -47,11 +49,16 @@ func (s *Service) Submit(ctx context.Context, token, browser secretbox.Secret, m
 	case err != nil:
 		return nil, err
 	case !begun: // another request was faster
-		if _, err := s.find(ctx, token, browser); err != nil {
+		now, err := s.find(ctx, token, browser)
+		switch {
+		case err != nil:
 			return nil, s.counted(err)
+		case now.connected:
+			return s.connected(ctx, now)
 		}
 		return nil, s.counted(linkProblem(wordsMany))
 	}
+	o.browserHash = hashOf(browser)
 	if state := values["choice"]; state != "" {
 		return s.choose(ctx, o, secretbox.Secret(state), values["account"])
 	}
@@ -193,11 +200,27 @@ func (s *Service) connect(ctx context.Context, o *opened, m *outbound.Mode, conf
 	return err
 }
 
+// reached returns the end of a link that another request of the same browser has connected meanwhile; nil for others.
+func (s *Service) reached(ctx context.Context, o *opened) (*Step, error) {
+	l, found, err := findLink(ctx, s.cfg.DB.Read(), new(db.Where).And("environment_id = ?", string(o.environment)).
+		And("id = ?", o.id))
+	if err != nil || !found || !l.connected || subtle.ConstantTimeCompare(l.browserHash, o.browserHash) != 1 {
+		return nil, err
+	}
+	return s.connected(ctx, o)
+}
+
 // concluded returns what follows the outcome of a submission: the end, the form with its errors, or a *Problem.
 func (s *Service) concluded(ctx context.Context, o *opened, page *Page, err error) (*Step, error) {
 	if err == nil {
 		s.metrics.links.WithLabelValues(outcomeConnected).Inc()
-		return s.connected(ctx, o)
+		return o.end(page.Team), nil
+	}
+	if errors.Is(err, errUsed) || errors.Is(err, errReplaced) {
+		// The form may have been sent twice, and the other request was faster.
+		if step, err := s.reached(ctx, o); step != nil || err != nil {
+			return step, err
+		}
 	}
 	var e *apperr.Error
 	if errors.As(err, &e) && e.Code == apperr.CodeValidation {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"sallyport/internal/platform/apperr"
@@ -289,6 +290,11 @@ func (w ConfigWatch) judge(ctx context.Context, s *Service, r *configChange, c *
 		out.reason = ReasonHostChanged
 	case apperr.Is(err, apperr.CodeNotFound), apperr.Is(err, apperr.CodeConnectionNotReady):
 		return nil, nil //nolint:nilnil // it stays as it is
+	case err != nil && !db.IsUnavailable(err) && ctx.Err() == nil:
+		// Such as a secret that does not open. It must not keep the others from being followed.
+		s.loader.log.LogAttrs(ctx, slog.LevelError, "cannot read a connection whose provider configuration has changed",
+			slog.String("connection_uuid", c.UUID), slog.String("error", err.Error()))
+		return nil, nil //nolint:nilnil // it stays as it is
 	case err != nil:
 		return nil, err
 	}
@@ -308,7 +314,14 @@ func (w ConfigWatch) judgeClient(ctx context.Context, s *Service, r *configChang
 		return err
 	}
 	owner := a.Sealed.ClientID
-	if owner == "" && c.EnabledReason != ReasonClientChanged {
+	if owner == "" && c.EnabledReason == ReasonClientChanged {
+		// Its client was not recorded, so no other is known to be the former one.
+		if out.reason == "" {
+			out.reason = ReasonClientChanged
+		}
+		return nil
+	}
+	if owner == "" {
 		owner = r.client
 		if owner == "" || a.Sealed.StoredAt.After(r.changed) {
 			owner = present // the first client changes nothing

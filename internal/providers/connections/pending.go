@@ -3,6 +3,7 @@ package connections
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 
 	"sallyport/internal/identity/audit"
@@ -11,6 +12,7 @@ import (
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/outbound"
+	"sallyport/internal/providers/probes"
 )
 
 // Linker is what links that connect accounts need of connections. It is safe for concurrent use.
@@ -45,8 +47,12 @@ func (s Linker) Where(ctx context.Context, c *Connection, engine *outbound.Engin
 	return target, v.Err()
 }
 
-// Choices returns the accounts that credentials which the provider has just issued can be used for, where the definition
-// says that there can be several, and the field of connection_config that has the chosen one.
+// ErrNoList is the error of Choices while the provider cannot be asked for the accounts.
+var ErrNoList = errors.New("the provider does not list the accounts at the moment")
+
+// Choices returns the accounts that credentials which the provider has just issued can be used for, where the
+// definition says that there can be several, and the field of connection_config that has the chosen one. The error is
+// ErrNoList if the provider does not respond.
 func (s Linker) Choices(ctx context.Context, c *Connection, engine *outbound.Engine, mode string,
 	given map[string]string, values map[string]secretbox.Secret) (field string, list []outbound.Choice, err error) {
 	probe, field := engine.ChoiceProbe(mode)
@@ -57,7 +63,11 @@ func (s Linker) Choices(ctx context.Context, c *Connection, engine *outbound.Eng
 	if err != nil {
 		return "", nil, err
 	}
-	return field, s.auth.prober.Choices(ctx, engine, outbound.Values{Target: target, Credentials: values}), nil
+	list, err = s.auth.prober.Choices(ctx, engine, outbound.Values{Target: target, Credentials: values})
+	if errors.Is(err, probes.ErrAway) {
+		err = ErrNoList
+	}
+	return field, list, err
 }
 
 // Offer runs fn for a connection that gets a link, and that no other request can change meanwhile, and records that. fn

@@ -142,12 +142,15 @@ func (p *Prober) RunObserved(ctx context.Context, e *outbound.Engine, v outbound
 	return r
 }
 
+// ErrAway is the error of a list of accounts that the provider cannot be asked for now.
+var ErrAway = errors.New("the provider does not list the accounts at the moment")
+
 // Choices returns the accounts that credentials can be used for, where the definition says that there can be several.
-// It returns none if the provider does not list them now.
-func (p *Prober) Choices(ctx context.Context, e *outbound.Engine, v outbound.Values) []outbound.Choice {
+// It returns none if the provider lists none.
+func (p *Prober) Choices(ctx context.Context, e *outbound.Engine, v outbound.Values) ([]outbound.Choice, error) {
 	probe, field := e.ChoiceProbe(v.Mode)
 	if probe == nil {
-		return nil
+		return nil, nil
 	}
 	// The list does not depend on the choice, which would be taken for a credential where a header has it.
 	v.Config = maps.Clone(v.Config)
@@ -155,17 +158,18 @@ func (p *Prober) Choices(ctx context.Context, e *outbound.Engine, v outbound.Val
 	v.Now = p.cfg.Clock.Now()
 	req, err := e.PrepareProbe(ctx, probe, v)
 	if err != nil {
-		return nil // the test of the credentials reports it
+		return nil, nil //nolint:nilerr // the test of the credentials reports it
 	}
 	m := newMasker(e, &v, req)
 	response, failure := p.send(req)
-	if failure != nil {
-		return nil
+	if failure != nil || response.Status >= http.StatusInternalServerError ||
+		response.Status == http.StatusTooManyRequests {
+		return nil, ErrAway
 	}
 	response.Body = m.Bytes(response.Body, false)
 	return slices.DeleteFunc(probe.Choices(e, response), func(c outbound.Choice) bool {
 		return m.Shows(c.ID) || m.Shows(c.Label)
-	})
+	}), nil
 }
 
 func worse(a, b Status) bool { return slices.Index(statuses(), a) > slices.Index(statuses(), b) }

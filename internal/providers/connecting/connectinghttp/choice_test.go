@@ -74,5 +74,11 @@ func TestChoice(t *testing.T) {
 		page, _ = arrive()
 		require.Contains(t, page.text, "is connected</h1>", "one account is no question")
 		require.Equal(t, "east", w.get("d").Config["site"])
+
+		w.provider.set(func(p *provider) { p.sites = []string{"away"} })
+		link = w.link("e", "oauth2")
+		page, _ = arrive()
+		require.Contains(t, page.text, "does not say at the moment which account this is", "the first one would be a guess")
+		require.Nil(t, w.get("e").Credentials)
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/await"
 	"sallyport/internal/providers/connecting"
 	"sallyport/internal/providers/connections"
 )
@@ -51,6 +52,35 @@ func TestFirstClicks(t *testing.T) {
 		require.Contains(t, other.submit(late, "mode", "oauth1").text, "cannot be reached")
 		w.provider.set(func(p *provider) { p.status = 0 })
 		require.Equal(t, http.StatusOK, other.submit(late, "mode", "oauth1").status)
+	})
+}
+
+// A form of a key that is sent twice at once connects once, and both responses show it: a browser shows the last one.
+func TestFormIsSentTwice(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w := newWorld(t, s)
+		link, b := w.link("c", "api_key"), w.browser()
+		b.open(link)
+		probed, both := make(chan struct{}, 2), make(chan struct{})
+		w.provider.gate = func(*http.Request) {
+			probed <- struct{}{}
+			<-both
+		}
+		pages := make(chan shown, 2)
+		for range 2 {
+			go func() { pages <- b.submit(link, "mode", "api_key", "credential.api_key", "good-key") }()
+		}
+		for range 2 {
+			await.Value(t, "a test of the credentials", probed)
+		}
+		close(both)
+		for range 2 {
+			page := await.Value(t, "a page", pages)
+			require.Equal(t, http.StatusOK, page.status, page.text)
+			require.Contains(t, page.text, "is connected</h1>")
+		}
+		require.EqualValues(t, 1, w.get("c").Credentials.Revision)
 	})
 }
 

@@ -62,7 +62,8 @@ func TestOAuth(t *testing.T) {
 	})
 }
 
-// An environment that has tested too many given credentials still connects by OAuth: the tokens of an exchange come once.
+// An environment that has tested too many given credentials still connects by OAuth: the tokens of an exchange come
+// once.
 // A person who enters a key has to wait.
 func TestTooManyTests(t *testing.T) {
 	t.Parallel()

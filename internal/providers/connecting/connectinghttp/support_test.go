@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -88,6 +89,9 @@ errors: {message: /message}
 type provider struct {
 	*httptest.Server
 
+	// gate, if set, is called with each request before it is served.
+	gate func(r *http.Request)
+
 	mu sync.Mutex
 	// account is that of every credential, scope what a token grants, and status replaces the response of an endpoint.
 	account string
@@ -102,6 +106,9 @@ type provider struct {
 }
 
 func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if p.gate != nil {
+		p.gate(r)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, rest, found := strings.Cut(r.Header.Get("Authorization"), `oauth_callback="`); found {
@@ -123,6 +130,8 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "oauth_token=temporary&oauth_token_secret=t&oauth_callback_confirmed=true")
 	case r.URL.Path == "/access" && strings.Contains(r.Header.Get("Authorization"), `oauth_verifier="good-verifier"`):
 		_, _ = io.WriteString(w, "oauth_token=permanent&oauth_token_secret=p")
+	case r.URL.Path == "/sites" && slices.Contains(p.sites, "away"):
+		w.WriteHeader(http.StatusServiceUnavailable)
 	case r.URL.Path == "/sites" && r.Header.Get("Authorization") == "Bearer access-1":
 		list := []map[string]string{}
 		for _, id := range p.sites {
