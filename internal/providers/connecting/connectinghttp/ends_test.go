@@ -55,8 +55,8 @@ func TestFirstClicks(t *testing.T) {
 	})
 }
 
-// A form of a key that is sent twice at the same time connects once, and both responses show it: a browser shows the last
-// one.
+// A form of a key that is sent twice at the same time connects once, and both responses show it: a browser shows the
+// last one.
 func TestFormIsSentTwice(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
