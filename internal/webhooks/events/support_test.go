@@ -89,6 +89,9 @@ func fresh(e events.Event) events.Event {
 // compared as it is, and by the rules of the event's provider.
 func matchesType(pattern string, e *events.Event) bool {
 	for _, form := range []string{pattern, eventtypes.RulesOf(writers{}, writer(e)).Pattern(pattern)} {
+		if form == "" { // the provider's rules make no pattern of it; an event may have this for a type
+			continue
+		}
 		if !strings.Contains(form, "*") && e.Type == form {
 			return true
 		}
