@@ -166,11 +166,19 @@ type seenDocs struct {
 	}
 }
 
-// browse reads the reference in a real browser, on a screen or on a telephone. The page sends nothing to another server
-// and logs no error.
-func (w *world) browse(dir, chromium string, telephone bool) (seen seenDocs) {
+// browsing says what to do in the browser.
+type browsing struct {
+	// first searches and keeps credentials, and nothing else.
+	first, telephone bool
+	// operations are sent, others only opened.
+	operations, others []used
+}
+
+// browse reads the reference in a real browser. The page sends nothing to another server and logs no error.
+func (w *world) browse(dir, chromium string, b browsing) (seen seenDocs) {
 	w.t.Helper()
-	list := func(operations []used) (out []object) {
+	list := func(operations []used) []object {
+		out := []object{}
 		for _, o := range operations {
 			out = append(out, object{"id": o.id, "method": o.method, "path": o.path, "hash": hashOf(o), "example": o.example})
 		}
@@ -178,8 +186,8 @@ func (w *world) browse(dir, chromium string, telephone bool) (seen seenDocs) {
 	}
 	peer := startPeer(w.t, dir, "docs.mjs")
 	// SALLYPORT_SCREENSHOTS names a folder for what the browser shows.
-	peer.say(object{"chromium": chromium, "base": w.base, "key": w.key, "operations": list(mostUsed()),
-		"others": list(destructive()), "folder": os.Getenv("SALLYPORT_SCREENSHOTS"), "telephone": telephone})
+	peer.say(object{"chromium": chromium, "base": w.base, "key": w.key, "operations": list(b.operations),
+		"others": list(b.others), "folder": os.Getenv("SALLYPORT_SCREENSHOTS"), "first": b.first, "telephone": b.telephone})
 	peer.hear(&seen)
 	require.Empty(w.t, seen.Error)
 	require.Empty(w.t, seen.Elsewhere, "requests to other servers")
@@ -187,15 +195,14 @@ func (w *world) browse(dir, chromium string, telephone bool) (seen seenDocs) {
 	return seen
 }
 
-// In a real browser the reference can be searched, keeps credentials where the user wants them and nowhere else, and
-// sends the most used operations as they are prefilled.
+// In a real browser the reference can be searched, and keeps credentials where the user wants them and nowhere else.
 func TestDocsInABrowser(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)
 	testkit.NeedLong(t)
 	dir, chromium := browserPeer(t)
 	each(t, func(w *world) {
-		seen := w.browse(dir, chromium, false)
+		seen := w.browse(dir, chromium, browsing{first: true})
 		require.Contains(w.t, strings.Join(seen.Search, "\n"), "Replay a webhook event")
 
 		require.True(w.t, seen.Kept.First.Tab && !seen.Kept.First.Browser)
@@ -205,13 +212,55 @@ func TestDocsInABrowser(t *testing.T) {
 		require.Equal(w.t, w.key, seen.Kept.OtherTabAfter)
 		require.True(w.t, seen.Kept.TabAgain.Tab && !seen.Kept.TabAgain.Browser)
 		require.False(w.t, seen.Kept.Forgotten.Tab || seen.Kept.Forgotten.Browser)
+	})
+}
 
-		for _, o := range mostUsed() {
-			require.Less(w.t, seen.Operations[o.id].Status, 300, "%s: %+v", o.id, seen.Operations[o.id])
+// eachPart runs a test of the reference with some operations at a time, each time with a server of its own that has what
+// the operations before those create. A browser takes seconds for an operation, and longer the more it has shown.
+func eachPart(t *testing.T, operations []used, fn func(w *world, part []used)) {
+	t.Helper()
+	for part := range slices.Chunk(operations, 3) {
+		t.Run(part[0].id, func(t *testing.T) {
+			t.Parallel()
+			each(t, func(w *world) {
+				for _, path := range []string{"/connections", "/webhook-subscriptions", "/webhook-events"} {
+					body := at(published().root, "paths", path, "post", "requestBody", "content", "application/json", "example")
+					created := w.call(w.dev(), http.MethodPost, path, body)
+					require.Less(w.t, created.status, 300, "%s: %s", path, created.body)
+				}
+				fn(w, part)
+			})
+		})
+	}
+}
+
+// In a real browser the most used operations can be sent as they are prefilled.
+func TestDocsSendRequests(t *testing.T) {
+	t.Parallel()
+	testkit.NeedProcesses(t)
+	testkit.NeedLong(t)
+	dir, chromium := browserPeer(t)
+	eachPart(t, mostUsed(), func(w *world, part []used) {
+		seen := w.browse(dir, chromium, browsing{operations: part})
+		for _, o := range part {
 			require.NotZero(w.t, seen.Operations[o.id].Status, o.id)
+			require.Less(w.t, seen.Operations[o.id].Status, 300, "%s: %+v", o.id, seen.Operations[o.id])
 		}
+	})
+}
+
+// Operations that change or delete something are prefilled with the ids of the examples, not with the user's own.
+func TestDocsPrefillNoOwnIDs(t *testing.T) {
+	t.Parallel()
+	testkit.NeedProcesses(t)
+	testkit.NeedLong(t)
+	dir, chromium := browserPeer(t)
+	eachPart(t, destructive(), func(w *world, part []used) {
+		list := mostUsed()[3]
+		seen := w.browse(dir, chromium, browsing{operations: []used{list}, others: part})
 		own := w.newestIDs()
-		for _, o := range destructive() {
+		require.Regexp(w.t, own, seen.Operations[list.id].Body)
+		for _, o := range part {
 			for _, shown := range []string{seen.Others[o.id].Sample, seen.Others[o.id].Form} {
 				require.Contains(w.t, shown, o.example, o.id)
 				require.NotRegexp(w.t, own, shown, "%s is prefilled with an id of the user's own", o.id)
@@ -242,9 +291,9 @@ func TestDocsOnATelephone(t *testing.T) {
 	testkit.NeedProcesses(t)
 	testkit.NeedLong(t)
 	dir, chromium := browserPeer(t)
-	each(t, func(w *world) {
-		seen := w.browse(dir, chromium, true)
-		for _, o := range mostUsed() {
+	eachPart(t, mostUsed(), func(w *world, part []used) {
+		seen := w.browse(dir, chromium, browsing{telephone: true, operations: part})
+		for _, o := range part {
 			require.LessOrEqual(w.t, seen.Widths[o.id], 390.0, "%s is wider than the screen", o.id)
 			sent := seen.Operations[o.id]
 			require.NotZero(w.t, sent.Send.Width, o.id)

@@ -1,6 +1,7 @@
 // Drives a browser through the reference page: docs.mjs reads one line of JSON from its input, {chromium, base, key, folder,
-// operations, others, telephone}, and writes what it has seen as one line that begins with "> ". Screenshots are written to the
-// folder, if one is named.
+// first, operations, others, telephone}, and writes what it has seen as one line that begins with "> ". It looks at the page as
+// it comes and at its credentials if first is set, sends the operations, and opens the forms of the others. Screenshots are
+// written to the folder, if one is named.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -113,14 +114,24 @@ const send = async (page, section, { method, path }) => {
   return { status: received.status(), url: received.url(), body: await received.text(), send: box };
 };
 
-// useDesk searches, keeps credentials and sends requests.
-const useDesk = async () => {
-  // The page as it comes.
-  let page = await open();
+// hold gives the page the credential.
+const hold = async (page) => {
+  await keyField(page).fill(task.key);
+  await page.waitForFunction((text) => Object.values({ ...sessionStorage }).some((v) => v.includes(text)), task.key);
+};
+
+// close closes the form of an operation.
+const close = async (page) => {
+  await page.keyboard.press("Escape");
+  await client(page).waitFor({ state: "hidden" });
+};
+
+// searchAndKeep looks at the page as it comes, searches, and keeps a credential in each of the places for it.
+const searchAndKeep = async () => {
+  const page = await open();
   seen.groups = (await page.locator('[id^="sallyport/tag/"] h2, aside a, nav a').allInnerTexts()).map((t) => t.trim());
   await shoot(page, "start");
 
-  // Search.
   await page.keyboard.press("Control+k");
   await page.getByRole("combobox", { name: "Enter search query" }).fill("replay");
   const found = page.getByRole("listbox", { name: "Reference Search Results" }).getByRole("option");
@@ -129,9 +140,7 @@ const useDesk = async () => {
   await shoot(page, "search");
   await page.keyboard.press("Escape");
 
-  // A credential, kept in this tab.
-  await keyField(page).fill(task.key);
-  await page.waitForFunction((text) => Object.values({ ...sessionStorage }).some((v) => v.includes(text)), task.key);
+  await hold(page);
   seen.kept = { first: await place(page, task.key) };
   await page.reload();
   seen.kept.afterReload = await keyField(page).inputValue();
@@ -145,19 +154,22 @@ const useDesk = async () => {
   await other.getByLabel("Where credentials are kept").selectOption("tab");
   seen.kept.tabAgain = await place(other, task.key);
   await page.close();
-  page = other;
+  await Promise.all([other.waitForEvent("load"), other.getByRole("button", { name: "Forget" }).click()]);
+  seen.kept.forgotten = await place(other, task.key);
+};
 
-  // Requests, as they are prefilled. The ids of what the user has replace those of the examples.
+// useDesk sends requests, as they are prefilled: the ids of what the user has replace those of the examples. It then opens
+// the forms of operations that change or delete something.
+const useDesk = async () => {
+  const page = await open();
+  await hold(page);
   for (const operation of task.operations) {
     const section = await show(page, operation);
     await replaced(page, operation);
     seen.operations[operation.id] = await send(page, section, operation);
     await shoot(page, operation.id);
-    await page.keyboard.press("Escape");
-    await client(page).waitFor({ state: "hidden" });
+    await close(page);
   }
-
-  // Operations that change or delete something, as they are prefilled after those.
   for (const operation of task.others) {
     const section = await show(page, operation);
     const sample = await section.textContent();
@@ -165,19 +177,14 @@ const useDesk = async () => {
     await client(page).getByRole("button", { name: /^Send/ }).filter({ visible: true }).first().waitFor();
     seen.others[operation.id] = { sample, form: await client(page).textContent() };
     await shoot(page, operation.id);
-    await page.keyboard.press("Escape");
-    await client(page).waitFor({ state: "hidden" });
+    await close(page);
   }
-
-  await Promise.all([page.waitForEvent("load"), page.getByRole("button", { name: "Forget" }).click()]);
-  seen.kept.forgotten = await place(page, task.key);
 };
 
 // readOnTelephone looks at each operation on a narrow page, and sends its request.
 const readOnTelephone = async () => {
   const page = await open();
-  await keyField(page).fill(task.key);
-  await page.waitForFunction((text) => Object.values({ ...sessionStorage }).some((v) => v.includes(text)), task.key);
+  await hold(page);
   seen.widths = {};
   for (const operation of task.operations) {
     const section = await show(page, operation);
@@ -207,7 +214,7 @@ const readOnTelephone = async () => {
 };
 
 try {
-  await (task.telephone ? readOnTelephone() : useDesk());
+  await (task.first ? searchAndKeep() : task.telephone ? readOnTelephone() : useDesk());
 } catch (error) {
   seen.error = String(error.stack);
 } finally {
