@@ -215,8 +215,8 @@ func TestDocsInABrowser(t *testing.T) {
 	})
 }
 
-// eachPart runs a test of the reference with some operations at a time, each time with a server of its own that has what
-// the operations before those create. A browser takes seconds for an operation, and longer the more it has shown.
+// eachPart runs a test of the reference with some operations at a time, each time with a server of its own that has
+// what the operations before those create. A browser takes seconds for an operation, and longer the more it has shown.
 func eachPart(t *testing.T, operations []used, fn func(w *world, part []used)) {
 	t.Helper()
 	for part := range slices.Chunk(operations, 3) {
