@@ -89,7 +89,7 @@ func (s *Service) conclude(ctx context.Context, o *opened, page *Page, missing [
 		}
 		return nil, s.counted(p)
 	}
-	step.Missing = missing
+	step.Missing = inWords(page.Mode, missing)
 	return step, nil
 }
 

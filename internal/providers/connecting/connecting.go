@@ -112,7 +112,7 @@ type Page struct {
 	// Settings are values that are fixed, as title and value.
 	Settings [][2]string
 	// Scopes are what a provider is asked for.
-	Scopes []string
+	Scopes []Scope
 	// Host is the one that the browser is sent back to; empty for none. Again is true if credentials are replaced.
 	Host  string
 	Again bool
@@ -146,7 +146,13 @@ type Step struct {
 	// Team and Provider are names for people, and Host the one that To leads to.
 	Team, Provider, Host string
 	// Missing are scopes that were asked for and not granted.
-	Missing []string
+	Missing []Scope
+}
+
+// Scope is a permission at a provider.
+type Scope struct {
+	// Name is the provider's, and Words what it permits; empty where the definition does not say it.
+	Name, Words string
 }
 
 // Providers returns the present definition of a provider.

@@ -201,7 +201,7 @@ func (s *Service) page(ctx context.Context, o *opened, mode string, entered map[
 	case p.Mode == nil:
 		return p, nil
 	}
-	p.Scopes = o.requested(p.Mode)
+	p.Scopes = inWords(p.Mode, o.requested(p.Mode))
 	o.addFields(p, entered)
 	p.SentTo, err = s.sentTo(ctx, o, p.Mode)
 	return p, err
@@ -255,6 +255,15 @@ func (o *opened) requested(m *outbound.Mode) []string {
 	default:
 		return m.OAuth.DefaultScopes
 	}
+}
+
+// inWords says what scopes permit, as far as the definition does.
+func inWords(m *outbound.Mode, scopes []string) []Scope {
+	var out []Scope
+	for _, name := range scopes {
+		out = append(out, Scope{Name: name, Words: m.Scopes[name]})
+	}
+	return out
 }
 
 // Prefixes of the names of inputs.

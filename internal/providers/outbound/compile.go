@@ -41,6 +41,7 @@ func Compile(d Declaration) (*Engine, error) {
 	c.bases, c.baseTexts = c.compileBases("base_url", d.BaseURL, &Mode{}) // the modes that have them are not known yet
 	c.compileModes(d.Auth)
 	c.shareBases()
+	compileScopes(d.Scopes, c.modes, &c.problems)
 	c.compileRequests(&d)
 	c.compileHealth(d.Health)
 	c.compileLimits(d.RateLimit)

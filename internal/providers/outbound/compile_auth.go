@@ -264,6 +264,38 @@ func (c *compiler) compileOAuth(m *Mode, a *Auth, path string) {
 	m.refreshParams = c.params(path+".refresh_params", a.RefreshParams, c.all(m))
 }
 
+// compileScopes gives modes what their scopes permit.
+func compileScopes(words map[string]string, modes []*Mode, ps *problems) {
+	requests := func(m *Mode) bool {
+		return slices.Contains([]Kind{OAuth2, OAuth1, ClientCredentials, JWTBearer, ServiceAccount}, m.Kind)
+	}
+	switch {
+	case len(words) > maxScopes:
+		ps.add("scopes", "has more than %d entries", maxScopes)
+	case words != nil && !slices.ContainsFunc(modes, requests):
+		ps.add("scopes", "has no meaning: no mode of auth requests scopes")
+	}
+	for _, scope := range slices.Sorted(maps.Keys(words)) {
+		switch text := words[scope]; {
+		case scope == "" || len(scope) > maxScope || hasControl(scope) || strings.Contains(scope, " "):
+			ps.add("scopes."+short(scope), "must be the name of one scope")
+		case text == "" || !isLine(text, maxDescription) || strings.HasSuffix(text, "."):
+			ps.add("scopes."+scope, "must be one line of 1 to %d characters, without spaces around it and without a full stop",
+				maxDescription)
+		}
+	}
+	shared := maps.Clone(words)
+	for _, m := range modes {
+		m.Scopes = shared
+	}
+}
+
+// Limits of the scopes that are described.
+const (
+	maxScopes = 500
+	maxScope  = 255
+)
+
 // params reads additional parameters. Those of the protocol itself are not the definition's to set.
 func (c *compiler) params(field string, m map[string]string, names scope) []pair {
 	for _, key := range []string{"state", "code", "code_verifier", "code_challenge", "redirect_uri", "refresh_token",

@@ -104,6 +104,12 @@ func TestCompileRefuses(t *testing.T) {
 		"metadata of a user":        {auth(oauth2 + `, name: x, token_metadata: {sub: /sub}`), []string{"auth[1].token_metadata.sub"}},
 		"metadata of nothing":       {auth(oauth2 + `, name: x, redirect_metadata: {none: x}`), []string{"auth[1].redirect_metadata.none"}},
 
+		"words of no scope":    {"base_url: https://a.acme.com\nallowed_hosts: [a.acme.com]\nauth: [{mode: bearer}]\nscopes: {a: See it}", []string{"scopes"}},
+		"words for two scopes": {rest(`scopes: {"a b": See it}`), []string{"scopes.a b"}},
+		"scope without words":  {rest(`scopes: {a: ""}`), []string{"scopes.a"}},
+		"words with full stop": {rest(`scopes: {a: See it.}`), []string{"scopes.a"}},
+		"words on two lines":   {rest(`scopes: {a: "See\nit"}`), []string{"scopes.a"}},
+
 		"credential for all":  {withAuth(", {mode: bearer}") + "request: {headers: {A: \"${cred.token}\"}}", []string{"request.headers.A"}},
 		"redirects":           {rest("request: {follow_redirects: always}"), []string{"request.follow_redirects"}},
 		"template user agent": {rest("request: {user_agent: \"${now}\"}"), []string{"request.user_agent"}},

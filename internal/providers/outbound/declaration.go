@@ -24,6 +24,9 @@ type Declaration struct {
 	OwnSuffixes []string `yaml:"own_suffixes"`
 	// Auth lists the ways in which a connection authenticates. The first is the default.
 	Auth []Auth `yaml:"auth"`
+	// Scopes says in words what OAuth scopes permit, by their names: what they let someone do, as one line without a full
+	// stop. A scope that is not here is shown as it is.
+	Scopes map[string]string `yaml:"scopes"`
 	// Request is what all requests have.
 	Request Request `yaml:"request"`
 	// Health is how a connection is tested; nil if the provider has no request for that.
@@ -37,7 +40,7 @@ type Declaration struct {
 // Empty reports whether a definition has no outbound half.
 func (d *Declaration) Empty() bool {
 	return len(d.ConnectionConfig.names) == 0 && d.BaseURL == nil && d.AllowedHosts == nil && d.OwnSuffixes == nil &&
-		d.Auth == nil &&
+		d.Auth == nil && d.Scopes == nil &&
 		reflect.DeepEqual(d.Request, Request{}) && d.Health == nil && d.RateLimit == nil && d.Errors == nil
 }
 

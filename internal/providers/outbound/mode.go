@@ -35,6 +35,8 @@ type Mode struct {
 	Refresh RefreshRules
 	// SignatureMethod is HMAC-SHA1 or HMAC-SHA256, for oauth1.
 	SignatureMethod string
+	// Scopes says in words what scopes permit, by their names. All modes share it.
+	Scopes map[string]string
 	// Client is true for a mode that needs an OAuth client in the provider config: its id and, unless OAuth.ClientAuth is
 	// none, a secret or a private key.
 	Client bool

@@ -67,6 +67,7 @@ auth:
   - {mode: jwt_bearer, jwt: {algorithm: RS256, key_id: k, iss: i, sub: s, aud: a, claims: {c: d}, lifetime: 5m}}
   - {mode: aws_sigv4, aws: {region: eu, service: s3}}
   - {mode: hmac, signature: {algorithm: sha1, key: hex, content: "${request.body}", encoding: base64, header: X-Sig, prefix: "v1="}}
+scopes: {read: "See <all> you can see", "write:all": Change it}
 request: {headers: {Accept: application/json}, query: {v: "1"}, user_agent: acme/1, follow_redirects: reads}
 health: {probes: [{method: POST, path: /me, body: "{}", ok: [200], modes: [user], account: {id: /id, label: /name}, config: {cloud: /cloud}}, {url: "https://login.acme.com/me", headers: {A: b}, aws: {region: eu, service: sts}, modes: [aws_sigv4], account: {id: {header: x-id}, label: {config: size}}}, {path: /x, modes: [hmac], account: {id: {body: /id}}}]}
 rate_limit:
@@ -153,6 +154,7 @@ Authentication
   user: A user (oauth2)
       Acts for a user.
       Credentials: from the provider, after the user's consent, with the OAuth client of the provider config.
+      Scopes by default: read.
       Settings: subdomain, size, key, site, realm, cloud.
       https://acme.example/docs/oauth#code
       Register a client.
@@ -161,6 +163,11 @@ Authentication
   session_token: Login
       Credentials: username, password.
       Settings: subdomain, size.
+`)
+	require.Contains(t, text, `
+Scopes
+  read: See <all> you can see.
+  write:all: Change it.
 `)
 	require.Contains(t, text, `
   subdomain
@@ -189,13 +196,15 @@ Authentication
 	require.Contains(t, out.String(), "0 providers with webhooks, 0 of them of grade")
 	require.Contains(t, out.String(), "\n| [`acme`](#acme) | `https://${config.subdomain}.acme.com/${config.size}`, `https://fallback.acme.com`, "+
 		"`https://${config.site}.acme.com` | `*.acme.com`, `*.myshopify.com` | `user`, `oauth1`, `session_token`, `jwt_bearer`, `aws_sigv4`, `hmac` |\n")
-	require.Contains(t, out.String(), "\n| `user` | A user (oauth2). a \\| \\[b\\] \\<c> | from the provider, after the user's consent, "+
+	require.Contains(t, out.String(), "\n| `user` | A user (oauth2). a \\| \\[b\\] \\<c> Scopes by default: `read`. | from the provider, after the user's consent, "+
 		"with the OAuth client of the provider config | [page](https://acme.example/docs/oauth#code) |\n")
 	require.Contains(t, out.String(), "\n| `oauth1` | OAuth 1.0a. At `https://${config.site}.acme.com`. | ")
+	require.Contains(t, out.String(), "\n| `read` | See \\<all> you can see. |\n| `write:all` | Change it. |\n")
 	require.Contains(t, out.String(), "\n| `key` | string, secret | none | Key. For `user`. |\n")
 }
 
-// The definitions that ship name the provider's page for each mode, and never send anything unencrypted.
+// The definitions that ship name the provider's page for each mode, say in words what scopes permit that they request by
+// default, and never send anything unencrypted.
 func TestShippedOutbound(t *testing.T) {
 	t.Parallel()
 	loaded, err := registry.Builtin()
@@ -210,6 +219,9 @@ func TestShippedOutbound(t *testing.T) {
 			require.True(t, m.Kind == outbound.None || !m.Client || m.Setup != "", "%s %s: how to register a client", slug, m.Name)
 			if m.Kind == outbound.OAuth2 || m.Kind == outbound.OAuth1 {
 				require.Contains(t, m.Setup, "`{public-url}/oauth/callback/{environment_id}/{provider_config_key}`", "%s %s", slug, m.Name)
+			}
+			for _, scope := range m.OAuth.DefaultScopes {
+				require.NotEmpty(t, m.Scopes[scope], "%s: what the scope %s permits", slug, scope)
 			}
 		}
 		for _, base := range p.Outbound.BaseURLs() {

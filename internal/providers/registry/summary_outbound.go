@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,6 +18,8 @@ type OutboundSummary struct {
 	Config []FieldSummary `json:"connection_config"`
 	// Modes are the ways to authenticate; the first is the default.
 	Modes []ModeSummary `json:"auth_modes"`
+	// Scopes says in words what OAuth scopes permit.
+	Scopes map[string]string `json:"scopes,omitempty"`
 }
 
 // ModeSummary describes a way to authenticate.
@@ -36,6 +39,8 @@ type ModeSummary struct {
 	Config []string `json:"connection_config"`
 	// Client reports that the mode needs an OAuth client in the provider config.
 	Client bool `json:"oauth_client"`
+	// DefaultScopes are requested if neither a link nor the provider config names others.
+	DefaultScopes []string `json:"default_scopes,omitempty"`
 	// Tested reports that a connection can be tested.
 	Tested bool `json:"tested"`
 }
@@ -64,7 +69,8 @@ func summarizeOutbound(e *outbound.Engine) *OutboundSummary {
 	s := &OutboundSummary{BaseURLs: e.BaseURLs(), AllowedHosts: e.AllowedHosts(),
 		Config: summarizeFields(e.ConfigFields()), Modes: []ModeSummary{}}
 	for _, m := range e.Modes() {
-		mode := ModeSummary{Name: m.Name, Mode: m.Kind, Title: m.Title, Description: m.Description, DocsURL: m.DocsURL,
+		s.Scopes = maps.Clone(m.Scopes)
+		mode := ModeSummary{Name: m.Name, Mode: m.Kind, DefaultScopes: slices.Clone(m.OAuth.DefaultScopes), Title: m.Title, Description: m.Description, DocsURL: m.DocsURL,
 			BaseURLs: slices.Clone(m.BaseURLs), Setup: m.Setup, Credentials: summarizeFields(m.Fields), Config: []string{},
 			Client: m.Client,
 			Tested: len(e.Probes(m.Name)) > 0}

@@ -3,6 +3,8 @@ package registry
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -27,6 +29,9 @@ func (s *OutboundSummary) sections(b *strings.Builder) {
 		if len(m.BaseURLs) > 0 {
 			fmt.Fprintf(b, "      API: %s.\n", strings.Join(m.BaseURLs, ", "))
 		}
+		if len(m.DefaultScopes) > 0 {
+			fmt.Fprintf(b, "      Scopes by default: %s.\n", strings.Join(m.DefaultScopes, ", "))
+		}
 		if len(m.Config) > 0 {
 			fmt.Fprintf(b, "      Settings: %s.\n", strings.Join(m.Config, ", "))
 		}
@@ -36,6 +41,12 @@ func (s *OutboundSummary) sections(b *strings.Builder) {
 		if m.Setup != "" {
 			b.WriteString(indent(indent(indent(m.Setup))))
 		}
+	}
+	if len(s.Scopes) > 0 {
+		b.WriteString("\nScopes\n")
+	}
+	for _, scope := range slices.Sorted(maps.Keys(s.Scopes)) {
+		fmt.Fprintf(b, "  %s: %s.\n", scope, s.Scopes[scope])
 	}
 	if len(s.Config) > 0 {
 		b.WriteString("\nSettings of a connection (connection_config)\n")
@@ -93,6 +104,9 @@ func outboundSection(b *bytes.Buffer, s *OutboundSummary) {
 		if len(m.BaseURLs) > 0 {
 			about += " At " + quoteAll(m.BaseURLs, code) + "."
 		}
+		if len(m.DefaultScopes) > 0 {
+			about += " Scopes by default: " + quoteAll(m.DefaultScopes, code) + "."
+		}
 		if m.DocsURL != "" {
 			docs = link("page", m.DocsURL)
 		}
@@ -102,6 +116,12 @@ func outboundSection(b *bytes.Buffer, s *OutboundSummary) {
 		if m := &s.Modes[i]; m.Setup != "" {
 			fmt.Fprintf(b, "\n`%s`: %s\n", m.Name, m.Setup)
 		}
+	}
+	if len(s.Scopes) > 0 {
+		b.WriteString("\n| Scope | Meaning |\n|---|---|\n")
+	}
+	for _, scope := range slices.Sorted(maps.Keys(s.Scopes)) {
+		fmt.Fprintf(b, "| %s | %s. |\n", cell(code(scope)), cell(plain(s.Scopes[scope])))
 	}
 	if len(s.Config) > 0 {
 		b.WriteString("\n| `connection_config` | Values | Default | Meaning |\n|---|---|---|---|\n")

@@ -28,7 +28,9 @@ func TestOAuth(t *testing.T) {
 		w.provider.set(func(p *provider) { p.scope = "read" })
 		link, b := w.link("c", "oauth2"), w.browser()
 		page := b.open(link)
-		require.Contains(t, page.text, "<code>write</code>")
+		require.Contains(t, page.text, "<li><code>read</code></li>", "a scope that the definition does not explain")
+		const words = `<li>Change &lt;b&gt;all&lt;/b&gt; contacts <code class="help">write</code></li>`
+		require.Contains(t, page.text, words)
 		require.Contains(t, page.text, w.provider.URL, "settings that are fixed are shown")
 		require.NotContains(t, page.text, `name="config.base_url"`)
 		q := b.authorize(link, "oauth2")
@@ -38,6 +40,7 @@ func TestOAuth(t *testing.T) {
 		done := b.comeBack("acme", granted(q.Get("state")))
 		require.Equal(t, http.StatusOK, done.status, done.text)
 		require.Contains(t, done.text, "not granted")
+		require.Contains(t, done.text, words)
 		require.Contains(t, done.text, "https://app.example.com/done?tab=1&amp;connection_id=c&amp;provider=acme&amp;state="+
 			"st%26te&amp;status=connected")
 		require.Contains(t, done.to, "status=connected", "the scopes can be read with the connection, too")

@@ -61,6 +61,8 @@ connection_config:
   salt: {title: Salt, optional: true, secret: true}
 base_url: "${config.base_url}"
 allowed_hosts: ["${config.base_url}"]
+scopes:
+  write: "Change <b>all</b> contacts"
 request:
   headers: {X-Plan: "${config.plan}", X-Tenant: "${config.tenant}", X-Salt: "${config.salt}", X-Site: "${config.site}"}
 auth:
