@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/testkit"
 )
 
 // allBytes holds every byte once, so that nothing of it is text.
@@ -178,6 +180,7 @@ func TestOddTextIsStored(t *testing.T) {
 // A body as large as the connection permits arrives whole.
 func TestLargestBody(t *testing.T) {
 	t.Parallel()
+	testkit.NeedNoRace(t)
 	each(t, func(w *world) {
 		sink := newReceiver(w.t, status(200))
 		w.subscribe(sink.url, object{"payload_mode": "raw", "timeout_ms": 30000})

@@ -83,6 +83,7 @@ func (w *world) file(method, path string, headers ...string) response {
 // has a file gets it again only when it has changed. HEAD shows the headers of GET.
 func TestDocsAreCompressedAndCached(t *testing.T) {
 	t.Parallel()
+	testkit.NeedNoRace(t)
 	each(t, func(w *world) {
 		paths := append(w.docsFiles(), "/docs", "/openapi.json")
 		require.Greater(w.t, len(paths), 5)

@@ -12,6 +12,7 @@ import (
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/config"
+	"sallyport/internal/platform/testkit"
 )
 
 // filterResult is the part of a response about a filter.
@@ -228,6 +229,7 @@ func TestFiltersOfLargeAndOtherBodies(t *testing.T) {
 // and a subscription with a cheap filter gets the event.
 func TestFiltersOfAnEventHaveALimit(t *testing.T) {
 	t.Parallel()
+	testkit.NeedNoRace(t)
 	each(t, func(w *world) {
 		conn := w.connectGitHub("acme")
 		sink := newReceiver(w.t, status(http.StatusOK))

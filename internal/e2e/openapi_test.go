@@ -121,9 +121,7 @@ func responsesFit(t *testing.T, where string, op map[string]any) {
 // and every example and default is one of what its schema describes.
 func TestDocumentSchemas(t *testing.T) {
 	t.Parallel()
-	if testkit.Race {
-		t.Skip("compares documents on one goroutine; tests without the race detector run it")
-	}
+	testkit.NeedNoRace(t)
 	meta, err := jsonschema.NewCompiler().Compile("https://json-schema.org/draft/2020-12/schema")
 	require.NoError(t, err)
 	schemas, examples := 0, 0

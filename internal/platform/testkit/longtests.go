@@ -47,3 +47,12 @@ func NeedProcesses(t *testing.T) {
 		t.Skip("the race detector sees nothing of the processes that this test starts")
 	}
 }
+
+// NeedNoRace skips a test that says nothing about races under the detector, where it would take minutes: it sends one
+// request after the other, as others do that take less.
+func NeedNoRace(t *testing.T) {
+	t.Helper()
+	if Race {
+		t.Skip("this test computes on one goroutine at a time; tests without the race detector run it")
+	}
+}
