@@ -73,6 +73,7 @@ type connectionRow struct {
 	WebhookAlias      *string `json:"webhook_alias"`
 	ProviderConfigKey string  `json:"provider_config_key"`
 	Provider          string  `json:"provider"`
+	OwnerUserID       *string `json:"owner_user_id"`
 	Status            string  `json:"status"`
 	StatusReason      *string `json:"status_reason"`
 	WebhookURL        *string `json:"webhook_url"`
@@ -117,6 +118,7 @@ type connectionsList struct {
 	Status   []string `placeholder:"STATUS" enum:"pending,active,needs_reauth,expired,error,revoked,disabled" help:"Only connections with one of these statuses: pending, active, needs_reauth, expired, error, revoked, disabled."`
 	Health   []string `placeholder:"STATUS" enum:"healthy,unknown,degraded,unhealthy" help:"Only connections whose last test had one of these outcomes: healthy, unknown, degraded, unhealthy."`
 	AuthMode []string `placeholder:"MODE" help:"Only connections whose credentials are for one of these modes, or none."`
+	Owner    []string `placeholder:"ID" help:"Only connections that belong to these members of the team, by their user ids."`
 	Tag      []string `placeholder:"KEY=VALUE" sep:"none" help:"Only connections with this tag; given several times, with all of them."`
 	Q        string   `name:"q" placeholder:"PREFIX" help:"Only connections with ids that begin with this text."`
 	paging   `embed:""`
@@ -126,7 +128,7 @@ type connectionsList struct {
 // Run lists the connections.
 func (c *connectionsList) Run(ctx context.Context, e *env) error {
 	q := url.Values{"provider": c.Provider, "status": c.Status, "order": {c.Order}, "health": c.Health,
-		"auth_mode": c.AuthMode}
+		"auth_mode": c.AuthMode, "owner_user_id": c.Owner}
 	for _, tag := range c.Tag {
 		key, value, found := strings.Cut(tag, "=")
 		if !found || key == "" {
@@ -186,6 +188,7 @@ func (f apiFlags) connection(e *env, body json.RawMessage) error {
 	}
 	fields := [][2]string{
 		{"Connection", r.ProviderConfigKey + "/" + r.ConnectionID}, {"Provider", r.Provider}, {"UUID", r.UUID},
+		{"Owner", value(r.OwnerUserID)},
 		{"Status", r.Status}, {"Status reason", value(r.StatusReason)}}
 	fields = append(fields, r.fields()...)
 	if r.WebhookURL == nil {

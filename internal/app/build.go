@@ -15,6 +15,7 @@ import (
 	"sallyport/internal/identity/installation"
 	"sallyport/internal/identity/invitations/invitationshttp"
 	"sallyport/internal/identity/mails"
+	"sallyport/internal/identity/members"
 	"sallyport/internal/identity/members/membershttp"
 	"sallyport/internal/identity/setup/setuphttp"
 	"sallyport/internal/identity/signin"
@@ -115,12 +116,14 @@ func (p *parts) build() (*process, error) {
 	mail := mails.New(mails.Config{DB: p.db, Box: p.box, Clock: p.clock, Logger: p.log, Kinds: identity.MailKinds(),
 		Server: mails.Server{Address: p.cfg.SMTPAddress, Encryption: mails.Encryption(p.cfg.SMTPTLS), User: p.cfg.SMTPUser,
 			Password: password, From: p.cfg.SMTPFrom, Name: mails.HostName(p.cfg.PublicURL)}})
-	people := identityConfig(p.cfg, p.db, p.box, p.clock)
-	people.Installation, people.Mails, people.Derive = p.installation, mail, p.derive
+	accounts := identityConfig(p.cfg, p.db, p.box, p.clock)
+	accounts.Installation, accounts.Mails, accounts.Derive = p.installation, mail, p.derive
 	if p.contents != nil {
-		people.Contents = func() []module.Content { return p.contents }
+		accounts.Contents = func() []module.Content { return p.contents }
 	}
-	ids, err := identity.New(people)
+	var conns *connections.Service // set below, before any request
+	accounts.Belongings = func() members.Belongings { return belongings{connections.NewOwners(conns)} }
+	ids, err := identity.New(accounts)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +155,7 @@ func (p *parts) build() (*process, error) {
 	providerLimits := limiter.New(limiter.Config{DB: p.db, Clock: p.limitClock(), Wall: p.clock, Budgets: budgets})
 	vault := credentials.NewVault(credentials.Config{DB: p.db, Clock: p.clock, Box: p.box, Pepper: p.installation.Pepper})
 	onChange = []connections.ChangeHook{own.ConnectionChanged}
-	conns, err := connections.New(connections.Config{DB: p.db, Clock: p.clock, Box: p.box, Providers: p.providers,
+	conns, err = connections.New(connections.Config{DB: p.db, Clock: p.clock, Box: p.box, Providers: p.providers,
 		Environments: ids.Team, Configs: configService, Logger: p.log, Vault: vault,
 		Prober:       probes.New(probes.Config{Client: p.client, Clock: p.clock}),
 		Protocol:     tokens.NewProtocol(p.client, p.clock),
@@ -169,7 +172,8 @@ func (p *parts) build() (*process, error) {
 		Logger: p.log, Node: p.node})
 	links := connecting.New(connecting.Config{DB: p.db, Clock: p.clock, Box: p.box, Providers: p.providers,
 		Configs: configService, Connections: connections.NewLinker(conns), Teams: ids.Team,
-		Protocol: tokens.NewProtocol(p.client, p.clock), PublicURL: p.cfg.PublicURL})
+		Protocol: tokens.NewProtocol(p.client, p.clock), PublicURL: p.cfg.PublicURL,
+		People: people{ids: ids, sso: ssoService, clock: p.clock, publicURL: p.cfg.PublicURL}})
 	others := fleet.New(fleet.Config{DB: p.db, Clock: p.clock, Logger: p.log, Node: p.node, Role: p.cfg.Role})
 	deliveryStore := deliveries.NewStore(deliveries.StoreConfig{DB: p.db, Events: eventStore, Logger: p.log,
 		Emitters: []deliveries.Emitter{own}, Hints: others.Hints()})
@@ -235,7 +239,7 @@ func (p *parts) build() (*process, error) {
 		providerLimits.Module(),
 		configshttp.Module(configService, p.cfg.PublicURL),
 		ofConfigs.configWatch().Extend(checks.Extend(connectionshttp.Module(conns, links, p.cfg.PublicURL)), conns),
-		connectinghttp.Module(links, p.cfg.PublicURL),
+		connectinghttp.Module(links, p.cfg.PublicURL, signinhttp.RefreshCookie{}.Token),
 		connections.TokensModule(conns),
 		subscriptionshttp.Module(subs),
 		teamhttp.Module(ids.Team),

@@ -3,6 +3,8 @@ package e2e_test
 import (
 	"net/http"
 	"strings"
+
+	"github.com/stretchr/testify/require"
 )
 
 type connectionFixtures struct {
@@ -43,13 +45,34 @@ func (capabilities) Connections() capability {
 		samples: connectionSamples,
 		lists: map[string]map[string]string{
 			"list-connections": {"provider": "github", "status": "active", "health": "healthy",
-				"auth_mode": "none", "tag.a": "b", "q": "a"},
+				"auth_mode": "none", "owner_user_id": "usr_00000000000000000000000000", "tag.a": "b", "q": "a"},
 		},
 		references: map[string]func(r foreign, operation, field string){
 			"create-connection connection_id": func(foreign, string, string) {}, // names what is made; see TestSameNames
+			"create-connection user_id": func(r foreign, operation, _ string) {
+				r.w.t.Helper()
+				a := r.change(r.inside, operation, object{"user_id": r.stranger()}, "connect")
+				require.Contains(r.w.t, a.violations(r.w), "body.connect.user_id exists")
+			},
+			"operate-connection user_id": func(r foreign, operation, _ string) {
+				r.w.t.Helper()
+				a := r.w.callSample(r.inside, r.samples[operation], object{"operation": "reconnect",
+					"connect": object{"user_id": r.stranger()}})
+				require.Equal(r.w.t, []string{"body.connect.user_id coherent"}, a.violations(r.w))
+			},
 		},
 		private: func(f fixtures) []string { return []string{f.connection().UUID, f.connection().pathToken()} },
 	}
+}
+
+// stranger is the owner of another team.
+func (r foreign) stranger() string {
+	r.w.t.Helper()
+	var me struct {
+		User struct{ ID string } `json:"user"`
+	}
+	r.w.call(byToken(r.otherToken, ""), http.MethodGet, "/team/me", nil).want(r.w, http.StatusOK).into(r.w, &me)
+	return me.User.ID
 }
 
 // connection requires that a field that names a connection finds none of another environment.

@@ -38,6 +38,8 @@ type Config struct {
 	Mails signin.Mailer
 	// Contents returns what keeps environments from being deleted. Without it none can be deleted.
 	Contents func() []module.Content
+	// Belongings returns what belongs to members; nil if nothing does.
+	Belongings func() members.Belongings
 	// Derive hashes passwords; nil means Argon2id. Tests take one of less cost.
 	Derive signin.DeriveFunc
 }
@@ -62,7 +64,8 @@ func New(c Config) (*Services, error) {
 	s.Team = team.New(team.Config{DB: c.DB, Clock: c.Clock, PayloadRetentionDays: c.PayloadRetentionDays,
 		EventRetentionDays: c.EventRetentionDays, Contents: c.Contents, Dev: c.Dev,
 		Ended: []team.EnvironmentEnded{members.ForgetEnvironment}})
-	s.Members = members.New(members.Config{DB: c.DB, Clock: c.Clock, Team: s.Team, Sessions: signin.Sessions{}})
+	s.Members = members.New(members.Config{DB: c.DB, Clock: c.Clock, Team: s.Team, Sessions: signin.Sessions{},
+		Belongings: c.Belongings})
 	s.AccessTokens, err = accesstokens.New(accesstokens.Config{DB: c.DB, Box: c.Box, Clock: c.Clock, Issuer: c.Issuer,
 		Team: s.Team})
 	if err != nil {

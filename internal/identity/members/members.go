@@ -81,6 +81,8 @@ func (s *Service) requireMember(ctx context.Context, q db.Querier, team id.Team,
 func (s *Service) SetMemberDisabled(ctx context.Context, actor access.Principal, user string,
 	disabled bool) (Member, error) {
 	var m Member
+	committed := func() {}
+	defer func() { committed() }()
 	err := s.ChangeRights(ctx, actor, func(tx *sql.Tx, c Change) error {
 		before, err := s.removable(ctx, tx, c, user)
 		if err != nil {
@@ -91,7 +93,9 @@ func (s *Service) SetMemberDisabled(ctx context.Context, actor access.Principal,
 			return nil
 		}
 		m.DisabledMillis = nil
+		state := Active
 		if disabled {
+			state = Disabled
 			m.DisabledMillis = new(clock.Millis(c.Now))
 		} else if err := c.givesAgain(before); err != nil {
 			return err
@@ -108,14 +112,19 @@ func (s *Service) SetMemberDisabled(ctx context.Context, actor access.Principal,
 				return err
 			}
 		}
+		if err := s.follow(ctx, tx, c.Actor, user, state, &committed); err != nil {
+			return err
+		}
 		return audit.Record(ctx, tx, c.Now, memberEvent(c, user, "member.update", memberState(before), memberState(m), ended))
 	})
 	return m, err
 }
 
 // RemoveMember removes a user and all their roles from the actor's team, and ends their sessions immediately. Resources
-// that they created stay. It returns not_found, last_owner, and forbidden if the actor may not decide about owners.
+// that they created stay; the credentials of connections that belong to them are removed. It returns not_found, last_owner, and forbidden if the actor may not decide about owners.
 func (s *Service) RemoveMember(ctx context.Context, actor access.Principal, user string) error {
+	committed := func() {}
+	defer func() { committed() }()
 	return s.ChangeRights(ctx, actor, func(tx *sql.Tx, c Change) error {
 		m, err := s.removable(ctx, tx, c, user)
 		if err != nil {
@@ -129,6 +138,9 @@ func (s *Service) RemoveMember(ctx context.Context, actor access.Principal, user
 			return err
 		}
 		if err := keepsOwnerWithout(ctx, tx, c.Team, m); err != nil {
+			return err
+		}
+		if err := s.follow(ctx, tx, c.Actor, user, Removed, &committed); err != nil {
 			return err
 		}
 		return audit.Record(ctx, tx, c.Now, memberEvent(c, user, "member.delete", memberState(m), nil, ended))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sallyport/internal/identity/team"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 )
@@ -19,12 +20,31 @@ type Sessions interface {
 	EndAll(ctx context.Context, tx *sql.Tx, user string, now time.Time) (int64, error)
 }
 
+// State says how a user stands in the team.
+type State string
+
+// The states.
+const (
+	Active   State = "active"
+	Disabled State = "disabled"
+	Removed  State = "removed"
+)
+
+// Belongings are what belongs to members, such as the connections of which they alone use the credentials.
+type Belongings interface {
+	// Follow makes them follow the state of a member of the actor's team, in the transaction that changes it. It returns
+	// what is to be called when that is committed.
+	Follow(ctx context.Context, tx *sql.Tx, actor access.Principal, user string, state State) (committed func(), err error)
+}
+
 // Config configures a Service.
 type Config struct {
 	DB       *db.DB
 	Clock    clock.Clock
 	Team     *team.Service
 	Sessions Sessions
+	// Belongings returns what belongs to members; nil if nothing does. It is called with each change.
+	Belongings func() Belongings
 }
 
 // Service is the capability. Its methods are safe for concurrent use.
@@ -33,11 +53,23 @@ type Service struct {
 	clock    clock.Clock
 	team     *team.Service
 	sessions Sessions
+	owned    func() Belongings
 }
 
 // New returns a Service.
 func New(c Config) *Service {
-	return &Service{db: c.DB, clock: c.Clock, team: c.Team, sessions: c.Sessions}
+	return &Service{db: c.DB, clock: c.Clock, team: c.Team, sessions: c.Sessions, owned: c.Belongings}
+}
+
+// follow makes what belongs to a member follow their state.
+func (s *Service) follow(ctx context.Context, tx *sql.Tx, actor access.Principal, user string, state State,
+	committed *func()) error {
+	if s.owned == nil {
+		return nil
+	}
+	done, err := s.owned().Follow(ctx, tx, actor, user, state)
+	*committed = done
+	return err
 }
 
 var errNoMember = errors.New("the user is no member of the team")

@@ -1,7 +1,6 @@
 package signin
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -46,71 +45,25 @@ type Credentials struct {
 // Only a client with the right password learns whether the account has an authenticator app. It gets totp_required
 // without a code, totp_invalid with a code that is wrong or was used before, and rate_limited after many wrong codes.
 func (s *Service) Login(ctx context.Context, c access.Client, with Credentials, replaced RefreshToken) (SignIn, error) {
-	a, known, hash, err := s.findAccount(ctx, with.Email)
-	if err != nil {
-		return SignIn{}, err
-	}
-	at, err := s.throttle.newAttempt(ctx, a.User.ID, with.Email, c)
-	if err != nil {
-		return SignIn{}, err
-	}
-	right, err := s.throttle.checkPassword(ctx, at, hash, with.Password)
-	if err != nil {
-		return SignIn{}, err
-	}
-	if !known || !right {
-		return SignIn{}, notSignedIn(errLogin)
-	}
-	current, err := s.hasher.currentHash(ctx, a, hash, with.Password)
-	if err != nil {
-		return SignIn{}, err
-	}
 	keys, err := s.tokens.Keys(ctx)
 	if err != nil {
 		return SignIn{}, err
 	}
 	var in SignIn
-	var refusal error
-	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		in, refusal = SignIn{}, nil
-		unchanged, err := members.ReplacePasswordHash(ctx, tx, a.User.ID, a.PasswordHash, current)
-		if err != nil {
-			return err
-		}
-		if !unchanged {
-			return notSignedIn(errChanged)
-		}
-		_, member, err := members.ReadPrincipal(ctx, tx, a.Team, a.User.ID, "", s.clock.Now())
-		if err != nil {
-			return err
-		}
-		if !member {
-			return notSignedIn(errNoMember)
-		}
-		methods := []string{methodPassword}
-		enrolled, refused, err := s.checkCode(ctx, tx, c.User(a.User.ID, a.User.Email, a.Team), with.Code)
-		switch {
-		case err != nil:
-			return err
-		case refused != nil:
-			refusal = refused // what it counts is to be committed
-			return keepAttemptCounted(ctx, tx, at, refused)
-		case enrolled:
-			methods = append(methods, methodOTP)
-		}
+	err = s.authenticate(ctx, c, with, func(tx *sql.Tx, a *members.Account, methods []string) error {
+		in = SignIn{}
 		if err := s.sessions.endFamily(ctx, tx, c, replaced); err != nil {
 			return err
 		}
-		if in.Session, in.Refresh, err = s.sessions.startSession(ctx, tx, c, sessionKey{user: a.User, team: a.Team},
-			methods); err != nil {
+		k := sessionKey{user: a.User, team: a.Team}
+		var err error
+		if in.Session, in.Refresh, err = s.sessions.startSession(ctx, tx, c, k, methods); err != nil {
 			return err
 		}
-		if err := forgiveAttempt(ctx, tx, at); err != nil {
-			return err
-		}
-		return s.completeSignIn(ctx, tx, keys, &in, sessionKey{id: in.Session.ID, user: a.User, team: a.Team})
+		k.id = in.Session.ID
+		return s.completeSignIn(ctx, tx, keys, &in, k)
 	})
-	if err = cmp.Or(err, refusal); err != nil {
+	if err != nil {
 		return SignIn{}, err
 	}
 	return in, nil

@@ -125,6 +125,12 @@ func (s *Service) List(ctx context.Context, actor access.Principal, r page.Reque
 	return listProviders(ctx, s.db.Read(), actor.Team, r)
 }
 
+// Enabled returns the providers through which members of a team can sign in, newest first.
+func (s *Service) Enabled(ctx context.Context, team id.Team) ([]Provider, error) {
+	list, err := listProviders(ctx, s.db.Read(), team, page.Request{Limit: MaxProviders})
+	return slices.DeleteFunc(list, func(p Provider) bool { return !p.Enabled }), err
+}
+
 // Change says what becomes different of a provider.
 type Change struct {
 	// Apply changes the settings, in which the client secret is empty, without changing what their lists hold.

@@ -47,6 +47,7 @@ const (
 	CodeConnectionDisabled    Code = "connection_disabled"
 	CodeProviderNotConfigured Code = "provider_not_configured"
 	CodeConnectionNotReady    Code = "connection_not_ready"
+	CodeConnectionOwned       Code = "connection_owned"
 
 	CodePendingConnectionsLimit Code = "pending_connections_limit"
 	CodeInvalidCredentials      Code = "invalid_credentials" //nolint:gosec // the name of an error
@@ -147,6 +148,7 @@ func Codes() []Info {
 		{CodeConnectionExists, http.StatusConflict, "The provider configuration already has a connection with this id."},
 		{CodeAliasTaken, http.StatusConflict, "Another connection uses, or recently used, the webhook alias."},
 		{CodePendingConnectionsLimit, http.StatusConflict, "The environment has as many pending connections as it may."},
+		{CodeConnectionOwned, http.StatusForbidden, "Only the member to whom the connection belongs uses its credentials."},
 		{CodeConnectionNotReady, http.StatusConflict, "The connection's credentials cannot be used in its present state."},
 		{CodeInvalidCredentials, http.StatusUnprocessableEntity, "The provider refuses the credentials; nothing was stored."},
 		{CodeConnectionDisabled, http.StatusServiceUnavailable,

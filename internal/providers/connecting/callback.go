@@ -61,6 +61,8 @@ func (s *Service) Return(ctx context.Context, env id.Environment, key string, br
 		return nil, s.counted(err)
 	case o.connected: // by another window of the browser
 		return s.connected(ctx, o)
+	case o.owned() && o.signedInMillis == 0, f.SignIn:
+		return nil, s.counted(linkProblem(wordsSignIn))
 	}
 	page, err := s.page(ctx, o, f.Mode, nil)
 	if err != nil {

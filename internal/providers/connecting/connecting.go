@@ -56,8 +56,10 @@ type link struct {
 	scopes []string
 	// browserHash is of the cookie of the browser that has begun; nil before.
 	browserHash []byte
-	attempts    int64
-	connected   bool
+	// signedInMillis is when the owner of the connection has signed in there; 0 before.
+	signedInMillis int64
+	attempts       int64
+	connected      bool
 	// credentialsMillis is when the credentials that the connection had were given: 0 without any, and negative if that is
 	// not known.
 	credentialsMillis int64
@@ -116,6 +118,10 @@ type Page struct {
 	// Host is the one that the browser is sent back to; empty for none. Again is true if credentials are replaced.
 	Host  string
 	Again bool
+	// Owned is true if only the person at the browser can use the connection. SignIn asks who that is, in place of fields;
+	// nil if it is known, or anyone may have the link.
+	Owned  bool
+	SignIn *SignInForm
 	// Choices are the accounts of which one has to be chosen, in place of fields; Choosing names the choice in the form,
 	// which Path takes. They are empty where there is no choice.
 	Choices        []outbound.Choice
@@ -141,8 +147,9 @@ type Step struct {
 	Form *Page
 	// To is where the browser goes: to the provider, or back; empty for nowhere.
 	To string
-	// Connected is true at the end.
-	Connected bool
+	// Connected is true at the end, and Owned if only the person can use the connection. Entering is true on the way to a
+	// sign-in that the service itself needs.
+	Connected, Owned, Entering bool
 	// Team and Provider are names for people, and Host the one that To leads to.
 	Team, Provider, Host string
 	// Missing are scopes that were asked for and not granted.

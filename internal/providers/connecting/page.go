@@ -146,7 +146,12 @@ func (s *Service) Open(ctx context.Context, token, browser secretbox.Secret, mod
 	case o.connected:
 		return s.connected(ctx, o)
 	}
-	page, err := s.page(ctx, o, mode, nil)
+	var page *Page
+	if o.awaitsSignIn(s.cfg.Clock.Now()) {
+		page, err = s.signInPage(ctx, o, "")
+	} else {
+		page, err = s.page(ctx, o, mode, nil)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +170,7 @@ func (s *Service) connected(ctx context.Context, o *opened) (*Step, error) {
 // end is the page that follows a success.
 func (o *opened) end(team string) *Step {
 	back := o.back("connected", "")
-	return &Step{To: back, Connected: true, Team: team, Provider: o.providerName(), Host: hostOf(back)}
+	return &Step{To: back, Connected: true, Owned: o.owned(), Team: team, Provider: o.providerName(), Host: hostOf(back)}
 }
 
 // counted counts a problem.
@@ -182,7 +187,7 @@ func (s *Service) page(ctx context.Context, o *opened, mode string, entered map[
 	if err != nil {
 		return nil, err
 	}
-	p := &Page{Team: team, Provider: o.providerName(), Modes: connectable(o.engine, o.config, o.mode),
+	p := &Page{Team: team, Provider: o.providerName(), Owned: o.owned(), Modes: connectable(o.engine, o.config, o.mode),
 		Host: hostOf(o.redirectURL), Again: o.connection.Credentials != nil || o.connection.Account.ID != ""}
 	if name := o.provider.Definition.DisplayName; name != p.Provider {
 		p.Definition = name

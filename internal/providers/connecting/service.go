@@ -32,6 +32,7 @@ type Config struct {
 	Connections connections.Linker
 	Protocol    *tokens.Protocol
 	Teams       Teams
+	People      People
 	// PublicURL is the URL at which browsers reach the service.
 	PublicURL string
 }
@@ -76,10 +77,14 @@ func (s *Service) Create(ctx context.Context, actor access.Principal, in connect
 	}
 	made := Made{}
 	l, token, err := s.prepare(ctx, &v, actor.Environment, key, mode, &n)
+	if err == nil {
+		at := v.At("connect")
+		err = s.checkOwner(ctx, at, actor.Team, n.UserID)
+	}
 	if err != nil {
 		return Made{}, err
 	}
-	in.Pending, in.Details = true, l.details()
+	in.Pending, in.Details, in.OwnerUserID = true, l.details(), n.UserID
 	if err := s.refuseSecrets(ctx, &v, actor.Environment, key, &in); err != nil {
 		return Made{}, err
 	}
@@ -120,6 +125,11 @@ func (s *Service) Reconnect(ctx context.Context, actor access.Principal, provide
 	var v apperr.Violations
 	mode := modeOf(&c)
 	l, token, err := s.prepare(ctx, &v, actor.Environment, providerConfigKey, mode, &n)
+	if at := v.At("connect"); n.UserID != "" && n.UserID != c.OwnerUserID {
+		at.Add("user_id", "coherent", "must be the member to whom the connection belongs, or absent: that does not change")
+	} else if err == nil {
+		err = s.checkOwner(ctx, at, actor.Team, c.OwnerUserID)
+	}
 	if err == nil {
 		err = v.Err()
 	}

@@ -41,6 +41,7 @@ func linkColumns(l *link) db.Columns {
 		db.Col("state", &l.state),
 		db.Col("scopes", db.JSON(&l.scopes)),
 		db.Col("browser_hash", &l.browserHash),
+		db.Col("signed_in_ms", &l.signedInMillis),
 		db.Col("attempts", &l.attempts),
 		db.Col("connected", &l.connected),
 		db.Col("credentials_ms", &l.credentialsMillis),
@@ -142,6 +143,8 @@ type flowSecrets struct {
 	Secret   string            `json:"secret,omitempty"`
 	// Link is the token of the link, so that the page of an error can lead back to it.
 	Link string `json:"link,omitempty"`
+	// SignIn is true on the way to an identity provider, of which nothing comes back but the browser.
+	SignIn bool `json:"sign_in,omitempty"`
 	// Granted is what the provider has granted, while the person chooses among Choices; nil before.
 	Granted *granted          `json:"granted,omitempty"`
 	Field   string            `json:"field,omitempty"`
@@ -188,15 +191,30 @@ func insertFlow(ctx context.Context, tx *sql.Tx, f *flow, state secretbox.Secret
 }
 
 // take removes a flow and returns it: a state works once. found is false for a state that is unknown or was used.
-func (s flowStore) take(ctx context.Context, tx *sql.Tx, state secretbox.Secret) (f flow, found bool, err error) {
+func (s flowStore) take(ctx context.Context, tx *sql.Tx, state secretbox.Secret) (flow, bool, error) {
+	return s.read(ctx, tx, state, "DELETE FROM connect_flows WHERE id = $1 RETURNING ")
+}
+
+// look is take for a flow that stays.
+func (s flowStore) look(ctx context.Context, q db.Querier, state secretbox.Secret) (flow, bool, error) {
+	return s.read(ctx, q, state, "")
+}
+
+func (s flowStore) read(ctx context.Context, q db.Querier, state secretbox.Secret, taking string) (f flow, found bool,
+	err error) {
 	if hashOf(state) == nil {
 		return flow{}, false, nil
+	}
+	const columns = "link_id, environment_id, secrets, expires_ms"
+	query := taking + columns
+	if taking == "" {
+		query = "SELECT " + columns + " FROM connect_flows WHERE id = $1"
 	}
 	var sealed []byte
 	var expires int64
 	key := flowID(state)
-	found, err = db.Found("a way to a provider", tx.QueryRowContext(ctx, `DELETE FROM connect_flows WHERE id = $1
-		RETURNING link_id, environment_id, secrets, expires_ms`, key).Scan(&f.linkID, &f.environment, &sealed, &expires))
+	found, err = db.Found("a way to a provider", q.QueryRowContext(ctx, query, key).Scan(&f.linkID, &f.environment,
+		&sealed, &expires))
 	if err != nil || !found {
 		return flow{}, false, err
 	}

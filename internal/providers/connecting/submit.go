@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"sallyport/internal/identity/audit"
-	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/patch"
@@ -29,8 +28,9 @@ func IsBrowser(browser secretbox.Secret) bool { return hashOf(browser) != nil }
 
 // Submit takes the form of a link's page from a browser, to which the link belongs from then on. values are by the
 // names of inputs. The error is a *Problem where words for the person exist.
-func (s *Service) Submit(ctx context.Context, token, browser secretbox.Secret, mode string,
+func (s *Service) Submit(ctx context.Context, token secretbox.Secret, v Visitor, mode string,
 	values map[string]string) (*Step, error) {
+	browser := v.Browser
 	o, err := s.find(ctx, token, browser)
 	switch {
 	case err != nil:
@@ -59,6 +59,9 @@ func (s *Service) Submit(ctx context.Context, token, browser secretbox.Secret, m
 		return nil, s.counted(linkProblem(wordsMany))
 	}
 	o.browserHash = hashOf(browser)
+	if o.awaitsSignIn(s.cfg.Clock.Now()) {
+		return s.signIn(ctx, o, v, values)
+	}
 	if state := values["choice"]; state != "" {
 		return s.choose(ctx, o, secretbox.Secret(state), values["account"])
 	}
@@ -168,8 +171,10 @@ var (
 // connect tests credentials and stores them, and marks the link as used.
 func (s *Service) connect(ctx context.Context, o *opened, m *outbound.Mode, config map[string]string,
 	given connections.Credentials) error {
-	actor := access.System("connect")
-	actor.Team, actor.Environment = o.team, o.environment
+	actor, err := s.actor(ctx, s.cfg.DB.Read(), o)
+	if err != nil {
+		return err
+	}
 	ch := connections.Change{AuthMode: &m.Name, Credentials: patch.To(given), Details: audit.State{"link_id": o.id},
 		Granted: m.Kind == outbound.OAuth2 || m.Kind == outbound.OAuth1,
 		Within: func(ctx context.Context, tx *sql.Tx, before, after *connections.Connection) error {
@@ -184,6 +189,9 @@ func (s *Service) connect(ctx context.Context, o *opened, m *outbound.Mode, conf
 			default:
 				return errMismatch
 			}
+			if _, err := s.actor(ctx, tx, o); err != nil { // who may have left meanwhile
+				return err
+			}
 			done, err := finish(ctx, tx, &o.link)
 			if err == nil && !done {
 				err = errUsed
@@ -196,7 +204,7 @@ func (s *Service) connect(ctx context.Context, o *opened, m *outbound.Mode, conf
 			ch.ConnectionConfig.Value[name] = &value
 		}
 	}
-	_, err := s.cfg.Connections.Update(ctx, actor, o.providerConfigKey, o.connectionID, ch)
+	_, err = s.cfg.Connections.Update(ctx, actor, o.providerConfigKey, o.connectionID, ch)
 	return err
 }
 

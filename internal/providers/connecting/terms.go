@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/id"
 )
 
 // Terms describe a link to make. A nil field has a default.
@@ -16,6 +17,8 @@ type Terms struct {
 	State string
 	// Scopes are requested instead of those of the provider configuration or definition.
 	Scopes []string
+	// UserID is the member of the team whose connection it is to be, and who has to sign in; empty for anyone.
+	UserID string
 	// Lifetime is how long the link can be used; 0 for DefaultLifetime.
 	Lifetime time.Duration
 }
@@ -36,6 +39,9 @@ func (n *Terms) Check(v *apperr.Violations) {
 	}
 	if len(n.State) > maxState || strings.ContainsFunc(n.State, func(r rune) bool { return r < ' ' || r > '~' }) {
 		v.Add("state", "pattern", fmt.Sprintf("must be at most %d printable ASCII characters", maxState))
+	}
+	if n.UserID != "" && !id.Is(id.PrefixUser, n.UserID) {
+		v.Add("user_id", "pattern", "must be the id of a user")
 	}
 	if len(n.RedirectURL) > maxRedirectURL {
 		v.Add("redirect_url", "max_length", fmt.Sprintf("must be at most %d bytes long", maxRedirectURL))

@@ -76,6 +76,8 @@ type NewConnection struct {
 	ConnectionID *string
 	// OnConflict applies if a connection has that id; empty means ConflictError.
 	OnConflict OnConflict
+	// OwnerUserID is the member of the team whose connection it is to be; empty for one of the environment.
+	OwnerUserID string
 	// Pending creates a connection for which a person connects an account later. It must not have credentials.
 	Pending bool
 	// Change sets the rest, from the defaults. An absent Alias requests the connection id as alias if it is free; a

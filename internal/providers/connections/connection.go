@@ -113,6 +113,8 @@ type Connection struct {
 	// ProviderConfigKey and ConnectionID name the connection inside its environment.
 	ProviderConfigKey string
 	ConnectionID      string
+	// OwnerUserID is the member of the team whose connection it is; empty for one of the environment. It never changes.
+	OwnerUserID string
 	// PathToken is the last segment of the webhook URL: whk_ and 128 random bits.
 	PathToken string
 	// Alias is a readable segment that can replace the path token; nil if there is none.

@@ -43,6 +43,7 @@ func (s *Service) Create(ctx context.Context, actor access.Principal,
 		}
 	}
 	fresh = in.apply(fresh)
+	fresh.OwnerUserID = in.OwnerUserID
 	p := proposal{change: &in.Change, next: &fresh, creating: true, provider: provider}
 	if err := p.check(&v); err != nil {
 		return Connection{}, false, err

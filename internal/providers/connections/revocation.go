@@ -41,6 +41,9 @@ func (r Renewer) Refresh(ctx context.Context, actor access.Principal, providerCo
 	if err != nil {
 		return Connection{}, err
 	}
+	if err := c.requireOwner(actor); err != nil {
+		return Connection{}, err
+	}
 	if err := etag.Check(ctx, c.Version()); err != nil {
 		return Connection{}, err
 	}

@@ -192,6 +192,9 @@ func (ch *Change) make(ctx context.Context, s *Service, actor access.Principal, 
 		if seen, err = s.Get(ctx, actor.View(), providerConfigKey, connectionID); err != nil {
 			return Connection{}, err
 		}
+		if err := seen.requireOwner(actor); err != nil {
+			return Connection{}, err
+		}
 		if err := etag.Check(ctx, seen.Version()); err != nil {
 			return Connection{}, err
 		}
@@ -269,6 +272,9 @@ func (s *Service) SetStatus(ctx context.Context, actor access.Principal, provide
 		}
 		if status != Disabled && c.Status != Disabled {
 			return c, nil
+		}
+		if c.StatusReason == reasonOwnerDisabled {
+			return Connection{}, apperr.New(apperr.CodeConnectionNotReady, OwnerDisabled)
 		}
 		action := actionEnable
 		c.Status, c.StatusReason = c.EnabledStatus, c.EnabledReason

@@ -23,6 +23,7 @@ func storedColumns(c *Connection) db.Columns {
 		db.Col("provider", &c.Provider),
 		db.Col("provider_config_key", &c.ProviderConfigKey),
 		db.Col("connection_id", &c.ConnectionID),
+		db.Col("owner_user_id", &c.OwnerUserID),
 		db.Col("path_token", &c.PathToken),
 		db.Col("status", &c.Status),
 		db.Col("status_reason", &c.StatusReason),
@@ -180,6 +181,8 @@ type Filter struct {
 	Statuses           []Status
 	// Health are outcomes of the last test. A connection that was never tested has none.
 	Health []probes.Status
+	// Owners are the ids of users to whom connections belong.
+	Owners []string
 	// AuthModes are names of entries of the definition's auth, or NoAuth.
 	AuthModes []string
 	// Tags are labels with their values, all of which the connection has to have.
@@ -212,6 +215,9 @@ func (f *Filter) where(v access.View, p page.Request) (*db.Where, string, error)
 	db.AnyOf(w, "provider_config_key", f.ProviderConfigKeys)
 	db.AnyOf(w, "status", f.Statuses)
 	db.AnyOf(w, "auth_mode", f.AuthModes)
+	if db.AnyOf(w, "owner_user_id", f.Owners); len(f.Owners) > 0 {
+		w.And("owner_user_id <> ''") // the index is of these
+	}
 	if len(f.Health) > 0 {
 		w.And("uuid IN (SELECT h.connection_uuid FROM connection_health h WHERE " + w.Embed(func(own *db.Where) {
 			db.AnyOf(own.And("h.environment_id = ?", string(v.Environment)), "h.status", f.Health)

@@ -55,6 +55,9 @@ func (t *Tester) Test(ctx context.Context, actor access.Principal, providerConfi
 	if err != nil {
 		return Tested{}, err
 	}
+	if err := c.requireOwner(actor); err != nil {
+		return Tested{}, err
+	}
 	if err := c.testable(); err != nil {
 		return Tested{}, err
 	}

@@ -42,6 +42,11 @@ func CallbackPath(providerID string) string {
 	return httpapi.Prefix + collection + "/" + providerID + "/callback"
 }
 
+// StartPath returns the path at which a browser begins to sign in. It takes the parameter return_to.
+func StartPath(providerID string) string {
+	return httpapi.Prefix + collection + "/" + providerID + "/start"
+}
+
 // mount adds the operations on identity providers to the API. s may be nil if only the document is needed.
 func mount(api *httpapi.API, s *sso.Service, cookie Cookie) {
 	h := handler{sso: s, cookie: cookie}

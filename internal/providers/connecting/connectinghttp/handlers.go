@@ -19,6 +19,7 @@ import (
 
 const (
 	pagePath     = connecting.PagePath + "{token}"
+	signedInPath = connecting.SignedInPath + "{state}"
 	callbackPath = "/oauth/callback/{environment_id}/{provider}"
 	// maxBody bounds a form: the largest credential has 16 KiB, and percent-encoding triples it.
 	maxBody = 256 << 10
@@ -30,11 +31,13 @@ type handlers struct {
 	origin    string
 	templates *template.Template
 	policy    string
+	// session reads the refresh token of a browser in which a user is signed in.
+	session func(*http.Request) secretbox.Secret
 }
 
 // mount adds the pages. They are no part of the API, and of no use to programs.
-func mount(api *httpapi.API, svc *connecting.Service, publicURL string) {
-	h := &handlers{svc: svc, cookie: newCookie(publicURL), origin: strings.TrimRight(publicURL, "/"),
+func mount(api *httpapi.API, svc *connecting.Service, publicURL string, session func(*http.Request) secretbox.Secret) {
+	h := &handlers{svc: svc, session: session, cookie: newCookie(publicURL), origin: strings.TrimRight(publicURL, "/"),
 		templates: template.Must(template.New("page").Parse(document)), policy: contentSecurityPolicy()}
 	limited := func(pattern string, fn http.HandlerFunc) {
 		api.Handle(pattern, api.LimitedByAddressWith(fn, h.fail))
@@ -42,6 +45,7 @@ func mount(api *httpapi.API, svc *connecting.Service, publicURL string) {
 	limited("GET "+pagePath, h.open)
 	limited("POST "+pagePath, h.submit)
 	limited("GET "+callbackPath, h.back)
+	limited("GET "+signedInPath, h.signedIn)
 }
 
 // view is what the template shows.
@@ -79,6 +83,25 @@ func (h *handlers) open(w http.ResponseWriter, r *http.Request) {
 		First: -1})
 }
 
+// visitor is the browser of a request.
+func (h *handlers) visitor(r *http.Request) connecting.Visitor {
+	return connecting.Visitor{Browser: h.cookie.read(r), Session: h.session(r), Client: httpapi.Client(r.Context())}
+}
+
+// signedIn shows a browser that comes back from an identity provider how it goes on.
+func (h *handlers) signedIn(w http.ResponseWriter, r *http.Request) {
+	step, err := h.svc.SignedIn(r.Context(), h.visitor(r), secretbox.Secret(r.PathValue("state")))
+	switch {
+	case err != nil:
+		h.fail(w, r, err)
+	case step.Form == nil:
+		h.next(w, r, step, false)
+	default:
+		h.show(w, r, http.StatusOK, view{Title: "Connect " + step.Form.Provider, Path: step.Form.Path, Page: step.Form,
+			First: -1})
+	}
+}
+
 func token(r *http.Request) secretbox.Secret { return secretbox.Secret(r.PathValue("token")) }
 
 func (h *handlers) submit(w http.ResponseWriter, r *http.Request) {
@@ -102,7 +125,7 @@ func (h *handlers) submit(w http.ResponseWriter, r *http.Request) {
 	if browser != "" { // for as long as the link can be used from now on
 		w.Header().Add("Set-Cookie", h.cookie.header(browser))
 	}
-	step, err := h.svc.Submit(r.Context(), token(r), browser, values["mode"], values)
+	step, err := h.svc.Submit(r.Context(), token(r), h.visitor(r), values["mode"], values)
 	if err != nil {
 		h.fail(w, r, err)
 		return
@@ -113,6 +136,9 @@ func (h *handlers) submit(w http.ResponseWriter, r *http.Request) {
 	}
 	v := view{Title: "Connect " + step.Form.Provider, Path: r.URL.EscapedPath(), Page: step.Form,
 		Invalid: len(step.Form.Errors), First: -1}
+	if step.Form.SignIn != nil && step.Form.SignIn.CodeError != "" {
+		v.Invalid++
+	}
 	for i := range step.Form.Fields {
 		if step.Form.Fields[i].Error != "" {
 			if v.Invalid++; v.First < 0 {

@@ -251,7 +251,7 @@ func newWorld(t *testing.T, s testkit.Store) *world {
 		Connections: connections.NewLinker(w.conns), Teams: w.teams, Protocol: tokens.NewProtocol(client, w.clock),
 		PublicURL: w.url})
 	api := httpapi.New(httpapi.Config{Version: "0", Logger: slog.New(slog.NewJSONHandler(w.log, nil)), Clock: w.clock})
-	connectinghttp.Module(w.svc, w.url).Mount(api)
+	connectinghttp.Module(w.svc, w.url, func(*http.Request) secretbox.Secret { return "" }).Mount(api)
 	served.Config.Handler = api
 	served.Start()
 	await.Close(t, served)

@@ -257,10 +257,10 @@ func mountTest(api *httpapi.API, h *handlers, op func(httpapi.Operation) httpapi
 			"and returns the outcome. It changes nothing at the provider. Within five seconds of another test, the outcome " +
 			"of that is returned. A connection whose credentials the provider refuses in two tests in a row gets the status " +
 			"`needs_reauth`; a provider that cannot be reached changes no status. A test waits for the provider's rate limit; " +
-			"if that takes too long, it is refused with 429.",
+			"if that takes too long, it is refused with 429. A connection that belongs to a member is tested for them only.",
 		Messages: map[apperr.Code][]string{
 			apperr.CodeRateLimited: {"The provider's rate limit allows no further request now"}},
-		Errors: []apperr.Code{apperr.CodeConnectionNotReady},
+		Errors: []apperr.Code{apperr.CodeConnectionNotReady, apperr.CodeConnectionOwned},
 	}), h.test)
 }
 

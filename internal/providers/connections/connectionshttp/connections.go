@@ -41,7 +41,7 @@ func Mount(api *httpapi.API, svc *connections.Service, links *connecting.Service
 		}
 		return o
 	}
-	conflicts := []apperr.Code{apperr.CodeAliasTaken, apperr.CodeInvalidCredentials}
+	conflicts := []apperr.Code{apperr.CodeAliasTaken, apperr.CodeInvalidCredentials, apperr.CodeConnectionOwned}
 	limited := map[apperr.Code][]string{apperr.CodeRateLimited: {limiter.TooManyGiven}}
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "create-connection", Method: http.MethodPost, Path: collectionPath, Status: http.StatusCreated,
@@ -73,7 +73,8 @@ func Mount(api *httpapi.API, svc *connections.Service, links *connecting.Service
 		Summary: "Update a connection",
 		Example: `{"tags": {"team": "billing"}}`,
 		Description: "Applies a merge patch (RFC 7396) to the writable fields: absent fields stay, and `null` clears a " +
-			"field that can be cleared. The update applies from the next webhook on.",
+			"field that can be cleared. The update applies from the next webhook on. Of a connection that belongs to a member, " +
+			"only they change `auth_mode`, `credentials` and `connection_config`.",
 		Errors: conflicts, Messages: limited, IfMatch: true,
 	}), h.update)
 	httpapi.Register(api, op(httpapi.Operation{
@@ -91,8 +92,11 @@ func Mount(api *httpapi.API, svc *connections.Service, links *connecting.Service
 			"- `refresh`: gets another access token from the provider, at the earliest 30 seconds after the last request for " +
 			"one.\n" +
 			"- `revoke`: asks the provider to revoke the credentials, and removes them. Webhooks are still accepted.\n" +
-			"- `delete`: asks the provider to revoke the credentials, and deletes the connection.",
-		Errors: append([]apperr.Code{apperr.CodeProviderNotConfigured}, conflicts...), Messages: limited,
+			"- `delete`: asks the provider to revoke the credentials, and deletes the connection.\n\n" +
+			"Of a connection that belongs to a member, only they run `refresh`, and only they can use the link of `reconnect`.",
+		Errors: append([]apperr.Code{apperr.CodeProviderNotConfigured, apperr.CodeConnectionNotReady}, conflicts...),
+		Messages: map[apperr.Code][]string{apperr.CodeRateLimited: {limiter.TooManyGiven},
+			apperr.CodeConnectionNotReady: {apperr.CodeConnectionNotReady.Example(), connections.OwnerDisabled}},
 		IfMatch: true,
 	}), h.operate)
 	httpapi.Register(api, op(httpapi.Operation{
@@ -173,6 +177,8 @@ type listInput struct {
 	Health []probes.Status `query:"health,explode" maxItems:"50"`
 	// Only connections whose credentials are for one of these modes of their provider's definition, or `none`.
 	AuthMode []string `query:"auth_mode,explode" maxLength:"63" maxItems:"50" example:"oauth2"`
+	// Only connections that belong to these members of the team.
+	OwnerUserID []string `query:"owner_user_id,explode" maxLength:"63" maxItems:"50" example:"usr_06f3k2m9q0x8v4t7b5n1"`
 	// Only connections that have all of these tags. Each is a parameter of its own: `tag.team=billing` requires the tag
 	// `team` with the value `billing`. `tag[team]=billing`, as clients made from this document write it, means the same.
 	Tag map[string]string `query:"tag,deepObject,explode" maxProperties:"10"`
@@ -187,11 +193,16 @@ func (in *listInput) Check(_ context.Context, v *apperr.Violations) {
 			v.Add(fmt.Sprintf("query.provider[%d]", i), "pattern", "must be the key of a provider configuration")
 		}
 	}
+	for i, user := range in.OwnerUserID {
+		if !id.Is(id.PrefixUser, user) {
+			v.Add(fmt.Sprintf("query.owner_user_id[%d]", i), "pattern", "must be the id of a user")
+		}
+	}
 }
 
 func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]connections.Connection, error) {
 	f := connections.Filter{ProviderConfigKeys: in.Provider, Prefix: in.Q, Statuses: in.Status,
-		Health: in.Health, AuthModes: in.AuthMode}
+		Health: in.Health, AuthModes: in.AuthMode, Owners: in.OwnerUserID}
 	for _, key := range slices.Sorted(maps.Keys(in.Tag)) {
 		f.Tags = append(f.Tags, connections.Tag{Key: key, Value: in.Tag[key]})
 	}

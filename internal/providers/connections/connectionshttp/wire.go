@@ -52,9 +52,13 @@ type connection struct {
 	// - `misconfigured`: no request for a token can be made, or the provider never grants it.
 	// - `client_changed`: the provider configuration has another OAuth client than the one that got the tokens.
 	// - `revoked_by_request`: the credentials were revoked.
+	// - `owner_removed`: the member to whom the connection belongs was removed from the team, and the credentials with them.
 	//
 	// Of `pending`, it is the `error` of the last attempt to connect.
 	StatusReason *string `json:"status_reason"`
+	// The member of the team whose connection it is, and whose requests alone use its credentials; `null` for a connection
+	// of the environment.
+	OwnerUserID *string `json:"owner_user_id" example:"usr_06f3k2m9q0x8v4t7b5n1"`
 	// The values of the provider's `connection_config`, without secrets.
 	ConnectionConfig map[string]string `json:"connection_config"`
 	// The stored credentials, without their values; `null` if there are none.
@@ -170,6 +174,7 @@ func (h *handlers) view(c connections.Connection) connection {
 		Provider:          c.Provider,
 		EnvironmentID:     string(c.Environment),
 		AuthMode:          c.AuthMode,
+		OwnerUserID:       httpapi.NullIfEmpty(c.OwnerUserID),
 		ConnectionConfig:  c.Config,
 		Credentials:       viewCredentials(&c),
 		Scopes:            viewScopes(c.Credentials),
