@@ -144,6 +144,10 @@ func TestConnect(t *testing.T) {
 		r.refuse(exitUsage, "connect_redirect_urls", "connections", "reconnect", "acme", "octo", "--redirect-url",
 			"https://app.example.com/")
 		r.refuse(exitUsage, "give --connect, too", append(create, "--state", "s")...)
+		r.refuse(exitUsage, "give --connect, too", append(create, "--user", "usr_00000000000000000000000000")...)
+		r.refuse(exitUsage, "must be an active member of the team", append(create, "--connect", "--user",
+			"usr_00000000000000000000000000")...)
+		require.NotContains(t, r.do("connections", "list", "--owner", "usr_00000000000000000000000000"), "octo")
 		r.refuse(exitUsage, "expires_in", append(create, "--connect", "--expires-in", "25h")...)
 		r.refuse(exitUsage, "from 1m to 24h", append(create, "--connect", "--expires-in", "1ms")...)
 		r.refuse(exitFailed, "not_found", "connections", "reconnect", "acme", "missing")

@@ -61,7 +61,8 @@ func (p people) Member(ctx context.Context, q db.Querier, t id.Team, user string
 // ByPassword implements connecting.People.
 func (p people) ByPassword(ctx context.Context, c access.Client, email string,
 	password, code secretbox.Secret) (access.Principal, error) {
-	return signin.NewIdentifier(p.ids.SignIn).Identify(ctx, c, signin.Credentials{Email: email, Password: password, Code: code})
+	return signin.NewIdentifier(p.ids.SignIn).Identify(ctx, c, signin.Credentials{Email: email, Password: password,
+		Code: code})
 }
 
 // BySession implements connecting.People.

@@ -31,7 +31,8 @@ type ownedConnection struct {
 func (w *world) ownLink(connectionID, user string) string {
 	w.t.Helper()
 	var made ownedConnection
-	w.call(w.dev(), http.MethodPost, "/connections", w.ownBody(connectionID, user)).want(w, http.StatusCreated).into(w, &made)
+	w.call(w.dev(), http.MethodPost, "/connections", w.ownBody(connectionID, user)).want(w, http.StatusCreated).into(w,
+		&made)
 	require.Equal(w.t, "pending", made.Status)
 	require.Equal(w.t, user, *made.OwnerUserID)
 	return made.ConnectURL
@@ -90,9 +91,9 @@ const (
 	asksForKey = `name="credential.token"`
 )
 
-// A link to a connection of a member opens to that member only: after a sign-in, and in the browser in which they signed
-// in. Before, the page shows no field and stores nothing, also if a form is sent. Then only requests with the member's own token
-// use the credentials, and others can read, disable, revoke and delete the connection.
+// A link to a connection of a member opens to that member only: after a sign-in, and in the browser in which they
+// signed in. Before, the page shows no field and stores nothing, also if a form is sent. Then only requests with the
+// member's own token use the credentials, and others can read, disable, revoke and delete the connection.
 func TestOwnedConnection(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -103,8 +104,8 @@ func TestOwnedConnection(t *testing.T) {
 			User struct{ ID string } `json:"user"`
 		}
 		w.call(byToken(other, ""), http.MethodGet, "/team/me", nil).want(w, http.StatusOK).into(w, &stranger)
-		for user, rule := range map[string]string{"usr_00000000000000000000000000": "exists", "grace": "pattern", "": "pattern",
-			stranger.User.ID: "exists"} {
+		for user, rule := range map[string]string{"usr_00000000000000000000000000": "exists", "grace": "pattern",
+			"": "pattern", stranger.User.ID: "exists"} {
 			a := w.call(w.dev(), http.MethodPost, "/connections", w.ownBody("never", user))
 			require.Equal(w.t, []string{"body.connect.user_id " + rule}, a.violations(w), user)
 		}
@@ -178,7 +179,8 @@ func TestOwnedConnection(t *testing.T) {
 		}
 		w.call(her, http.MethodPost, path+"/test", nil).want(w, http.StatusOK)
 		w.call(her, http.MethodPatch, path, object{"credentials": object{"token": "of-grace-2"}}).want(w, http.StatusOK)
-		w.call(w.dev(), http.MethodPost, path, object{"operation": "reconnect", "connect": object{"user_id": stranger.User.ID}}).want(w, http.StatusUnprocessableEntity)
+		w.call(w.dev(), http.MethodPost, path, object{"operation": "reconnect",
+			"connect": object{"user_id": stranger.User.ID}}).want(w, http.StatusUnprocessableEntity)
 		w.call(w.dev(), http.MethodPost, path, object{"operation": "revoke"}).want(w, http.StatusOK)
 		w.call(w.dev(), http.MethodDelete, path, nil).want(w, http.StatusNoContent)
 		for _, secret := range []string{"of-grace-1", "secret-of-a-stranger", "secret-of-eve", w.password} {
@@ -191,7 +193,8 @@ func TestOwnedConnection(t *testing.T) {
 func (w *world) reconnectOwned(connectionID string, status int) string {
 	w.t.Helper()
 	var made ownedConnection
-	a := w.call(w.dev(), http.MethodPost, "/connections/http/"+connectionID, object{"operation": "reconnect"}).want(w, status)
+	a := w.call(w.dev(), http.MethodPost, "/connections/http/"+connectionID, object{"operation": "reconnect"}).want(w,
+		status)
 	if status == http.StatusOK {
 		a.into(w, &made)
 	}
@@ -241,13 +244,13 @@ func TestSignInOnConnectPage(t *testing.T) {
 			}
 			require.Less(w.t, i, 9, "the sign-ins on the page are limited")
 		}
-		w.call(anonymous, http.MethodPost, "/team/login", object{"email": w.email, "password": "another wrong one"}).refused(w,
+		w.call(anonymous, http.MethodPost, "/team/login", object{"email": w.email, "password": "another one"}).refused(w,
 			http.StatusTooManyRequests, apperr.CodeRateLimited)
 	})
 }
 
-// A member who signs in through an identity provider only gets to the page and back, and continues there with one click:
-// the browser sends the session's cookie only then.
+// A member who signs in through an identity provider only gets to the page and back, and continues there with one
+// click: the browser sends the session's cookie only then.
 func TestSignInOnConnectPageBySSO(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -283,8 +286,8 @@ func TestSignInOnConnectPageBySSO(t *testing.T) {
 	})
 }
 
-// The connections of a member follow them in the same transaction: they are disabled with the member and enabled again, and
-// lose their credentials when the member is removed. Others stay as they are.
+// The connections of a member follow them in the same transaction: they are disabled with the member and enabled
+// again, and lose their credentials when the member is removed. Others stay as they are.
 func TestOwnedConnectionsFollowTheMember(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

@@ -121,7 +121,8 @@ func (s *Service) SetMemberDisabled(ctx context.Context, actor access.Principal,
 }
 
 // RemoveMember removes a user and all their roles from the actor's team, and ends their sessions immediately. Resources
-// that they created stay; the credentials of connections that belong to them are removed. It returns not_found, last_owner, and forbidden if the actor may not decide about owners.
+// that they created stay; the credentials of connections that belong to them are removed. It returns not_found,
+// last_owner, and forbidden if the actor may not decide about owners.
 func (s *Service) RemoveMember(ctx context.Context, actor access.Principal, user string) error {
 	committed := func() {}
 	defer func() { committed() }()

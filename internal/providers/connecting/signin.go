@@ -39,7 +39,7 @@ type IdentityProvider struct{ ID, Name string }
 type Visitor struct {
 	// Browser is the value of the cookie to which links belong; empty without one.
 	Browser secretbox.Secret
-	// Session is the refresh token of a user who is signed in in the browser; empty without one.
+	// Session is the refresh token of a user who is signed in there; empty without one.
 	Session secretbox.Secret
 	Client  access.Client
 }
@@ -70,8 +70,8 @@ const signInLifetime = 30 * time.Minute
 
 // Words of sign-ins.
 const (
-	wordsSomeoneElse = ", and this link is for another person. Sign in as that person, or ask for a link of your own where " +
-		"you got this one."
+	wordsSomeoneElse = ", and this link is for another person. Sign in as that person, or ask for a link of your own " +
+		"where you got this one."
 	wordsNoMember = "The person for whom this link is does not belong to the team any more. Ask about it where you got " +
 		"this link."
 	wordsSignIn = "Your sign-in on this page has expired. Open the link again."
@@ -152,7 +152,7 @@ func (p *Page) refuse(err error) (*Step, error) {
 	if !errors.As(err, &e) {
 		return nil, err
 	}
-	switch e.Code { //nolint:exhaustive // the others are errors of the service
+	switch e.Code {
 	case apperr.CodeUnauthorized, apperr.CodeUnavailable:
 		p.Errors = append(p.Errors, sentence(e.Message))
 	case apperr.CodeRateLimited:

@@ -20,8 +20,8 @@ const (
 )
 
 // OwnerDisabled refuses to enable a connection whose owner is disabled.
-const OwnerDisabled = "The member to whom the connection belongs is disabled; enable the member, and it is enabled with " +
-	"them"
+const OwnerDisabled = "The member to whom the connection belongs is disabled; enable the member, and it is enabled " +
+	"with them"
 
 // requireOwner returns connection_owned unless the actor may use and replace the connection's credentials: those of one
 // that belongs to a member are theirs alone. The service itself keeps them usable.
@@ -42,8 +42,8 @@ type Owners struct{ svc *Service }
 func NewOwners(s *Service) Owners { return Owners{s} }
 
 // Suspend disables, in tx, the connections of a member in environments of the actor's team, and Resume enables those
-// that Suspend has disabled. Release removes the credentials of a member who is no longer in the team. Each returns what
-// is to be called when the transaction is committed.
+// that Suspend has disabled. Release removes the credentials of a member who is no longer in the team. Each returns
+// what is to be called when the transaction is committed.
 func (o Owners) Suspend(ctx context.Context, tx *sql.Tx, actor access.Principal, in []id.Environment,
 	user string) (committed func(), err error) {
 	return o.each(ctx, tx, actor, in, user, func(e edit, c *Connection) (string, error) {
@@ -67,8 +67,8 @@ func (o Owners) Resume(ctx context.Context, tx *sql.Tx, actor access.Principal, 
 	})
 }
 
-// Release is described with Suspend. The provider is not asked to revoke the credentials: the transaction cannot wait for
-// it, and afterwards no one knows them.
+// Release is described with Suspend. The provider is not asked to revoke the credentials: the transaction cannot wait
+// for it, and afterwards no one knows them.
 func (o Owners) Release(ctx context.Context, tx *sql.Tx, actor access.Principal, in []id.Environment,
 	user string) (committed func(), err error) {
 	return o.each(ctx, tx, actor, in, user, func(e edit, c *Connection) (string, error) {

@@ -203,8 +203,8 @@ Scopes
 	require.Contains(t, out.String(), "\n| `key` | string, secret | none | Key. For `user`. |\n")
 }
 
-// The definitions that ship name the provider's page for each mode, say in words what scopes permit that they request by
-// default, and never send anything unencrypted.
+// The definitions that ship name the provider's page for each mode, say in words what scopes permit that they request
+// by default, and never send anything unencrypted.
 func TestShippedOutbound(t *testing.T) {
 	t.Parallel()
 	loaded, err := registry.Builtin()

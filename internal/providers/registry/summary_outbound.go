@@ -70,7 +70,8 @@ func summarizeOutbound(e *outbound.Engine) *OutboundSummary {
 		Config: summarizeFields(e.ConfigFields()), Modes: []ModeSummary{}}
 	for _, m := range e.Modes() {
 		s.Scopes = maps.Clone(m.Scopes)
-		mode := ModeSummary{Name: m.Name, Mode: m.Kind, DefaultScopes: slices.Clone(m.OAuth.DefaultScopes), Title: m.Title, Description: m.Description, DocsURL: m.DocsURL,
+		mode := ModeSummary{Name: m.Name, Mode: m.Kind, DefaultScopes: slices.Clone(m.OAuth.DefaultScopes),
+			Title: m.Title, Description: m.Description, DocsURL: m.DocsURL,
 			BaseURLs: slices.Clone(m.BaseURLs), Setup: m.Setup, Credentials: summarizeFields(m.Fields), Config: []string{},
 			Client: m.Client,
 			Tested: len(e.Probes(m.Name)) > 0}

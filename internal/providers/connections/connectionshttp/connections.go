@@ -73,8 +73,8 @@ func Mount(api *httpapi.API, svc *connections.Service, links *connecting.Service
 		Summary: "Update a connection",
 		Example: `{"tags": {"team": "billing"}}`,
 		Description: "Applies a merge patch (RFC 7396) to the writable fields: absent fields stay, and `null` clears a " +
-			"field that can be cleared. The update applies from the next webhook on. Of a connection that belongs to a member, " +
-			"only they change `auth_mode`, `credentials` and `connection_config`.",
+			"field that can be cleared. The update applies from the next webhook on. Of a connection that belongs to a " +
+			"member, only they change `auth_mode`, `credentials` and `connection_config`.",
 		Errors: conflicts, Messages: limited, IfMatch: true,
 	}), h.update)
 	httpapi.Register(api, op(httpapi.Operation{

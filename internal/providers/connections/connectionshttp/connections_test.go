@@ -186,6 +186,7 @@ func TestLife(t *testing.T) {
 			`"source_cidrs":[],
 			"rate_limit_per_second":null,"has_secret":true,"secret_hint":"LaSw"},
 			"provider_config_key":"standard-webhooks","provider":"standard-webhooks","environment_id":"` + s.a + `",
+			"owner_user_id":null,
 			"auth_mode":"none","connection_config":{},"credentials":null,"scopes":null,"account":null,"health":null,
 			"rate_limit":null,"status":"active","status_reason":null,"tags":{"team":"a"},
 			"metadata":{"n":12345678901234567890.10},

@@ -52,7 +52,8 @@ type connection struct {
 	// - `misconfigured`: no request for a token can be made, or the provider never grants it.
 	// - `client_changed`: the provider configuration has another OAuth client than the one that got the tokens.
 	// - `revoked_by_request`: the credentials were revoked.
-	// - `owner_removed`: the member to whom the connection belongs was removed from the team, and the credentials with them.
+	// - `owner_removed`: the member to whom the connection belongs was removed from the team, and the credentials with
+	//   them.
 	//
 	// Of `pending`, it is the `error` of the last attempt to connect.
 	StatusReason *string `json:"status_reason"`
