@@ -83,7 +83,7 @@ func TestTail(t *testing.T) {
 		r.refuse(exitUsage, "--count must not be below 0", "events", "tail", "--count=-1")
 		r.refuse(exitUsage, "Last-Event-ID: is not from a stream of this environment", "events", "tail", "--last-event-id",
 			"1-2-3")
-		r.refuse(exitUsage, "event_type[0]: ", "events", "tail", "--event-type", "iss*")
+		r.refuse(exitUsage, "--event-type: ", "events", "tail", "--event-type", "iss*")
 		in.remote(t, s, "connections").refuse(exitFailed, "grant_denied", "events", "tail")
 	})
 }

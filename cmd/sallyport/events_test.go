@@ -119,8 +119,12 @@ func TestEventsOverTheAPI(t *testing.T) {
 		require.Contains(t, out.out, bad)
 
 		r.refuse(exitFailed, "No such webhook event (status 404, not_found, request ", "events", "show", "nothing")
-		r.refuse(exitUsage, "event_type[0]: ", "events", "list", "--event-type", "iss*")
-		r.refuse(exitUsage, "--status must be one of", "events", "list", "--status", "lost")
+		r.refuse(exitUsage, "--event-type: ", "events", "list", "--event-type", "iss*")
+		r.refuse(exitUsage, `--status must be one of received, forwarding, forwarded, failed, dead_letter but got "lost"`+"\n",
+			"events", "list", "--status", "lost")
+		for typed, meant := range map[string]string{"dead": "dead_letter", "forwaded": "forwarded"} {
+			r.refuse(exitUsage, `but got "`+typed+`". Did you mean `+meant+"?", "events", "list", "--status", typed)
+		}
 		r.refuse(exitUsage, "nor a duration such as 48h", "events", "list", "--received-after", "yesterday")
 		in.remote(t, s, "connections").refuse(exitFailed, "grant_denied", "events", "list")
 	})

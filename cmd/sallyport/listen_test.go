@@ -241,7 +241,7 @@ func TestListenRefused(t *testing.T) {
 	r.refuse(exitUsage, "the signing secret must be whsec_ and the base64 of", "listen", forward, "--secret-file",
 		dir+"/short")
 	r.refuse(exitFailed, "it contains no secret", "listen", forward, "--secret-file", dir+"/empty")
-	r.refuse(exitUsage, "event_type[0]", "listen", forward, "--event-type", "a*")
+	r.refuse(exitUsage, "--event-type: ", "listen", forward, "--event-type", "a*")
 	r.refuse(exitUsage, "unknown flag --status", "listen", forward, "--status", "failed")
 	in.remote(t, s, "connections").refuse(exitFailed, "grant_denied", "listen", forward)
 	wrong := remote{t, append([]string{}, r.environ...)}

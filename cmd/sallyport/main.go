@@ -137,7 +137,7 @@ func run(ctx context.Context, p process) int {
 		p.say("%s", err)
 		return exitUsage
 	}
-	err = kctx.Run(&env{process: p, cfg: &c.Config})
+	err = namingFlags(kctx.Selected(), kctx.Run(&env{process: p, cfg: &c.Config}))
 	var code exitError
 	if err != nil && ctx.Err() != nil && !errors.As(err, &code) {
 		p.say("interrupted: %s", terminal.Inline(err.Error())) // a hint would be about an error that there is not
@@ -148,8 +148,7 @@ func run(ctx context.Context, p process) int {
 
 // reportMisuse reports an error of the command line and prints the usage.
 func (p process) reportMisuse(parser *kong.Kong, err error) int {
-	// Flags with a choice accept an empty value as none. It is no choice that a person makes.
-	p.say("%s", strings.Replace(err.Error(), `must be one of "",`, "must be one of ", 1))
+	p.say("%s", explainChoice(err.Error()))
 	var parse *kong.ParseError
 	if errors.As(err, &parse) && parse.Context.Selected() != nil {
 		parser.Stdout = p.stderr

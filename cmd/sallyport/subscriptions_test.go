@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"net/http"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -81,7 +82,7 @@ func TestSubscriptionsOverTheAPI(t *testing.T) {
 		require.Equal(t, exitFailed, out.code)
 		require.Equal(t, id+" is enabled\n", out.out)
 		require.Regexp(t, `(?m)^State +enabled`, r.do("subscriptions", "show", id))
-		r.refuse(exitUsage, `--payload-mode must be one of "envelope","raw" but got "whole"`, "subscriptions", "update", id,
+		r.refuse(exitUsage, `--payload-mode must be one of envelope, raw but got "whole"`, "subscriptions", "update", id,
 			"--payload-mode", "whole")
 		r.refuse(exitUsage, "or an http:// URL where the server allows that", "subscriptions", "update", id, "--forward-url",
 			"ftp://example.com")
@@ -96,7 +97,7 @@ func TestSubscriptionsOverTheAPI(t *testing.T) {
 		require.False(t, decode[subscriptionTestRow](t, out.out).Delivered)
 		require.Contains(t, r.run("", "subscriptions", "test", id).out, "Error        connection_refused: ")
 
-		r.refuse(exitUsage, "forward_url: ", "subscriptions", "create", "--event-types", "x", "--forward-url",
+		r.refuse(exitUsage, "--forward-url: ", "subscriptions", "create", "--event-types", "x", "--forward-url",
 			"ftp://example.com")
 		r.refuse(exitUsage, "the field is required", "subscriptions", "create", "--event-types", "x")
 		r.refuse(exitUsage, "must be given as a URL", "subscriptions", "list", "--server", "foo")
@@ -151,7 +152,19 @@ func TestConnectionsOverTheAPI(t *testing.T) {
 			"--reason=signature_missing")
 		require.Equal(t, "[]\n", r.do("rejections", "list", "--json", "--connection-id=other"))
 		r.refuse(exitFailed, "connection_exists", "connections", "create", "--provider", "github", "--connection-id", "repo")
-		r.refuse(exitUsage, "Invalid request: ", "connections", "create", "--connection-id", "third")
+		r.refuse(exitUsage, "Invalid request: --provider: ", "connections", "create", "--connection-id", "third")
+		r.refuse(exitUsage, "Invalid request: --param verify_token=…: must not be empty (", "connections", "create",
+			"--provider", "meta")
+		r.refuse(exitUsage, "--tag: ", "connections", "create", "--provider", "github", "--tag", "a b=c")
+		written := filepath.Join(t.TempDir(), "connection.json")
+		for properties, want := range map[string]string{
+			`{"provider":"meta"}`: "Invalid request: webhook.params.verify_token: must not be empty",
+			`{"provider":"meta","webhookSecret":"x"}`: "Invalid request: webhookSecret: the field is unknown. Did you mean " +
+				"webhook_secret?",
+		} { // in the file they have these names
+			require.NoError(t, os.WriteFile(written, []byte(properties), 0o600))
+			r.refuse(exitUsage, want, "connections", "create", "--from-file", written)
+		}
 		none := r.run("", "connections", "create", "--provider", "github", "--webhook-secret-file",
 			filepath.Join(t.TempDir(), "none"))
 		require.NotContains(t, none.stderr, "database", "the file that is missing is not the database's")

@@ -51,7 +51,10 @@ type Error struct {
 
 // Error returns one line: the message, each validation error, and in brackets status, code and request id. The text
 // comes from outside.
-func (e *Error) Error() string {
+func (e *Error) Error() string { return e.Text(field) }
+
+// Text is Error with other names for the locations of validation errors.
+func (e *Error) Text(name func(location string) string) string {
 	var b strings.Builder
 	b.WriteString(e.Message)
 	for i, d := range e.Details {
@@ -59,7 +62,7 @@ func (e *Error) Error() string {
 		if i > 0 {
 			separator = "; "
 		}
-		b.WriteString(separator + field(d.Location) + ": " + d.Message)
+		b.WriteString(separator + name(d.Location) + ": " + d.Message)
 	}
 	fmt.Fprintf(&b, " (status %d", e.Status)
 	if e.Code != "" {

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -14,6 +16,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/suggest"
 )
 
 // bodySchema returns the schema of an operation's JSON body, or nil.
@@ -64,12 +67,13 @@ func (b *observedBody) Read(p []byte) (int, error) {
 
 // inspection finds errors of a body that encoding/json and Huma accept: null for a field that cannot be null, a
 // duplicate member, of which one would be ignored, and text that is not Unicode, which would be changed (RFC 7493
-// sections 2.1 and 2.3).
+// sections 2.1 and 2.3). It also names the field that is probably meant by an unknown one, which Huma only refuses.
 type inspection struct {
 	body       []byte
 	decoder    *json.Decoder
 	registry   huma.Registry
 	at         []byte // the location
+	guesses    int    // how many unknown fields were compared with the known ones
 	violations []apperr.Detail
 }
 
@@ -136,12 +140,29 @@ func (i *inspection) members(schema *huma.Schema) {
 			i.violation("text", "the name must be Unicode text")
 		case seen[name]:
 			i.violation("duplicate", "the field occurs twice")
+		default:
+			i.unknown(schema, name)
 		}
 		seen[name] = true
 		i.value(member(schema, name))
 		i.at = i.at[:outer]
 	}
 	i.token() // the closing brace
+}
+
+// maxSuggestions limits the unknown names of one request that are compared with known ones.
+const maxSuggestions = 10
+
+// unknown reports a member that the object does not have, if one that it has is probably meant.
+func (i *inspection) unknown(object *huma.Schema, name string) {
+	if object == nil || object.AdditionalProperties != false || object.Properties[name] != nil || i.guesses == maxSuggestions {
+		return
+	}
+	i.guesses++
+	known := slices.Sorted(maps.Keys(object.Properties))
+	if question := suggest.Question(name, known, nil); question != "" {
+		i.violation("unknown_field", "the field is unknown"+question)
+	}
 }
 
 func (i *inspection) items(schema *huma.Schema) {

@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/suggest"
 )
 
 // Limits of parameters that declare none of their own.
@@ -120,6 +121,7 @@ func (q queryParameters) read(r *http.Request) []apperr.Detail {
 			values[name] = append(values[name], v...)
 		}
 	}
+	guesses := 0
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		schema, read := q[name], name
 		if schema == nil {
@@ -127,7 +129,11 @@ func (q queryParameters) read(r *http.Request) []apperr.Detail {
 		}
 		switch {
 		case schema == nil:
-			violations = append(violations, unknownParameter(name))
+			d := unknownParameter(name)
+			if guesses++; guesses <= maxSuggestions {
+				d.Message += suggest.Question(name, slices.Sorted(maps.Keys(q)), nil)
+			}
+			violations = append(violations, d)
 			continue
 		case schema.Type == huma.TypeObject:
 			violations = append(violations, apperr.Detail{Location: "query." + name, Rule: "type",

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -214,4 +215,34 @@ func TestRefusedBodyIsBounded(t *testing.T) {
 	}
 	require.Equal(t, http.StatusRequestEntityTooLarge, s.do(http.MethodPost, things, `{"name":null,"x":"`+
 		strings.Repeat("a", 1<<20)+`"}`).Code)
+}
+
+// A name that is nearly one of the declared ones is refused with that one, at any depth and in the query; one that is
+// far from all is only refused. One request cannot have more than ten looked for.
+func TestUnknownNamesAreExplained(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, nil)
+	messages := func(w *httptest.ResponseRecorder) (list []string) {
+		for _, d := range envelopeOf(t, w).Error.Details {
+			list = append(list, d.Location+": "+d.Message)
+		}
+		return list
+	}
+	const unknown, unknownParameter = "the field is unknown", "the parameter is unknown"
+	require.Equal(t, []string{"body.Coun_t: " + unknown + ". Did you mean count?", "body.parts[0].sizes: " + unknown +
+		". Did you mean size?", "body.elsewhere: " + unknown}, messages(s.do(http.MethodPost, things,
+		`{"name":"a","Coun_t":1,"parts":[{"size":1,"sizes":1}],"elsewhere":1}`)))
+	require.Equal(t, []string{"query.limits: " + unknownParameter + ". Did you mean limit?", "query.verbose: " +
+		unknownParameter}, messages(s.do(http.MethodGet, things+"?limits=1&verbose=1", "")))
+	var body, query strings.Builder
+	for i := range 30 {
+		fmt.Fprintf(&body, `,"count%d":1`, i)
+		fmt.Fprintf(&query, "&limit%d=1", i)
+	}
+	for _, w := range []*httptest.ResponseRecorder{s.do(http.MethodPost, things, `{"name":"a"`+body.String()+`}`),
+		s.do(http.MethodGet, things+"?"+query.String(), "")} {
+		list := messages(w)
+		require.Len(t, list, 30)
+		require.Equal(t, 10, strings.Count(strings.Join(list, "\n"), "Did you mean"))
+	}
 }
