@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"net/http"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -97,7 +95,7 @@ func setErrorHeaders(ctx context.Context, set func(name, value string), e *apper
 		set("WWW-Authenticate", c)
 	}
 	if e.RetryAfter > 0 {
-		set(retryAfter, strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+		set(retryAfter, seconds(e.RetryAfter))
 	}
 	if e.Allow != "" {
 		set("Allow", e.Allow)

@@ -1,8 +1,11 @@
 package httpapi
 
 import (
+	"math"
 	"net/http"
 	"net/netip"
+	"strconv"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -53,6 +56,7 @@ func (a *API) countRequest(w http.ResponseWriter, r *http.Request, p access.Prin
 	if d.Allowed {
 		return nil
 	}
+	w.Header().Set(retryAfter, seconds(d.RetryAfter)) // for a response that WriteError does not write
 	return apperr.Wrap(apperr.CodeRateLimited, tooManyMessage(bucket.Kind), cause).RetryIn(d.RetryAfter)
 }
 
@@ -89,6 +93,9 @@ func tooManyMessage(k ratelimit.Kind) string {
 }
 
 const retryAfter = "Retry-After"
+
+// seconds returns the text of a header with whole seconds, rounded up.
+func seconds(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Seconds()))) }
 
 // rateHeaders returns the headers that every response to a limited request has.
 func rateHeaders() map[string]*huma.Header {

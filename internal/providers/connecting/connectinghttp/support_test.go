@@ -2,6 +2,7 @@ package connectinghttp_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -105,6 +106,8 @@ type provider struct {
 	sites []string
 	// callback is that of the last request for a temporary token.
 	callback string
+	// says is the message of a refused credential, if set.
+	says string
 }
 
 func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -146,7 +149,7 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		respond(map[string]string{"id": p.account, "login": "octo"})
 	default:
 		w.WriteHeader(http.StatusUnauthorized)
-		respond(map[string]string{"message": "bad <script>key</script>"})
+		respond(map[string]string{"message": cmp.Or(p.says, "bad <script>key</script>")})
 	}
 }
 

@@ -1,0 +1,28 @@
+package connecting
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/apperr"
+)
+
+// Errors that the operator or time can end have words and a code. All others are the service's own.
+func TestProblemsHaveWords(t *testing.T) {
+	t.Parallel()
+	o := &opened{link: link{redirectURL: "https://app.example.com/done", connectionID: "c", providerConfigKey: "acme"}}
+	for code, want := range map[apperr.Code][2]string{
+		apperr.CodeProviderNotConfigured: {codeProvider, wordsClient},
+		apperr.CodeRateLimited: {codeUnavailable,
+			"There were too many attempts with this provider. Wait a minute, and try again."},
+		apperr.CodeInvalidCredentials: {codeCredentials, "A message."},
+	} {
+		p := o.problem(apperr.New(code, "A message"))
+		require.NotNil(t, p, code)
+		require.Equal(t, want, [2]string{p.Code, p.Words})
+		require.Equal(t, "https://app.example.com/done?connection_id=c&error="+want[0]+"&provider=acme&status=failed", p.Back)
+	}
+	require.Nil(t, o.problem(errors.New("the database is down")))
+}
