@@ -120,7 +120,7 @@ func TestEventsOverTheAPI(t *testing.T) {
 
 		r.refuse(exitFailed, "No such webhook event (status 404, not_found, request ", "events", "show", "nothing")
 		r.refuse(exitUsage, "--event-type: ", "events", "list", "--event-type", "iss*")
-		r.refuse(exitUsage, `--status must be one of received, forwarding, forwarded, failed, dead_letter but got "lost"`+"\n",
+		r.refuse(exitUsage, "--status must be one of received, forwarding, forwarded, failed, dead_letter but got \"lost\"\n",
 			"events", "list", "--status", "lost")
 		for typed, meant := range map[string]string{"dead": "dead_letter", "forwaded": "forwarded"} {
 			r.refuse(exitUsage, `but got "`+typed+`". Did you mean `+meant+"?", "events", "list", "--status", typed)

@@ -155,7 +155,8 @@ const maxSuggestions = 10
 
 // unknown reports a member that the object does not have, if one that it has is probably meant.
 func (i *inspection) unknown(object *huma.Schema, name string) {
-	if object == nil || object.AdditionalProperties != false || object.Properties[name] != nil || i.guesses == maxSuggestions {
+	if object == nil || object.AdditionalProperties != false || object.Properties[name] != nil ||
+		i.guesses == maxSuggestions {
 		return
 	}
 	i.guesses++

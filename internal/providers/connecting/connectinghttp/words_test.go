@@ -52,6 +52,6 @@ func TestTooManyRequests(t *testing.T) {
 		require.Equal(t, http.StatusTooManyRequests, refused.Code, refused.Body)
 		require.Equal(t, "text/html; charset=utf-8", refused.Header().Get("Content-Type"))
 		require.NotEmpty(t, refused.Header().Get("Retry-After"))
-		require.Contains(t, refused.Body.String(), "There were too many requests from your network. Wait a minute, and load this")
+		require.Contains(t, refused.Body.String(), "There were too many requests from your network. Wait")
 	})
 }
