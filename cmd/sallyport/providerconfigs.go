@@ -49,7 +49,7 @@ func (f configFlags) print(e *env, c operator.ProviderConfig, err error) error {
 	fields := [][2]string{{"Key", c.Key}, {"Provider", c.Provider}, {"Name", value(c.DisplayName)}}
 	if o := c.OAuth; o != nil {
 		fields = append(fields, [][2]string{{"Client id", value(o.ClientID)}, {"Client secret", storedSecret(o.SecretSet,
-			o.SecretHint)}, {"Private key", storedSecret(o.KeySet, nil)}, {"Client hosts",
+			o.SecretHint)}, {"Private key", storedSecret(o.KeySet, nil)}, {"Private key id", value(o.KeyID)}, {"Client hosts",
 			strings.Join(o.Hosts, " ")}, {"Redirect URI", o.RedirectURI}}...)
 	}
 	rate := ""
@@ -127,6 +127,7 @@ type configFields struct {
 	ClientID         *string  `name:"client-id" placeholder:"ID" help:"The id of your OAuth client at the provider."`
 	ClientSecretFile string   `placeholder:"PATH" help:"File that contains only the secret of the OAuth client; - prompts for it at a terminal, and else reads standard input."`
 	PrivateKeyFile   string   `placeholder:"PATH" help:"File that contains only the private key of the OAuth client, in PEM; - reads it from standard input."`
+	PrivateKeyID     *string  `name:"private-key-id" placeholder:"ID" help:"The name that the provider has for the private key; signatures carry it as kid."`
 	OAuthHosts       []string `name:"oauth-host" placeholder:"HOST" help:"Hosts to which the OAuth client may be sent although a setting of a connection names them. Stored secrets have to be given again with further hosts."`
 	Scopes           []string `placeholder:"SCOPE" help:"The scopes that connections request by default."`
 	BaseURL          *string  `name:"base-url" placeholder:"URL" help:"A base URL that replaces the one of the provider's definition."`
@@ -137,8 +138,8 @@ type configFields struct {
 // settings returns what the flags set.
 func (f *configFields) settings(ctx context.Context, e *env) (operator.ConfigSettings, error) {
 	set := operator.ConfigSettings{DisplayName: f.DisplayName, ClientID: f.ClientID, BaseURL: f.BaseURL, Scopes: f.Scopes,
-		ClientHosts: f.OAuthHosts,
-		Requests:    f.Requests, PerSeconds: f.PerSeconds}
+		ClientHosts: f.OAuthHosts, KeyID: f.PrivateKeyID,
+		Requests: f.Requests, PerSeconds: f.PerSeconds}
 	if f.ClientSecretFile == "-" && f.PrivateKeyFile == "-" {
 		return set, usageError("only one of --client-secret-file and --private-key-file can read standard input")
 	}
@@ -195,15 +196,16 @@ func (c *providerConfigsCreate) Run(ctx context.Context, e *env) error {
 type providerConfigsUpdate struct {
 	configKey
 	configFields
-	Clear []string `placeholder:"NAME" enum:"display_name,oauth,client_secret,private_key,oauth_hosts,scopes,base_url,rate_limit" help:"Clear these settings: display_name, oauth (the client with its secrets), client_secret, private_key, oauth_hosts, scopes, base_url, rate_limit."`
+	Clear []string `placeholder:"NAME" enum:"display_name,oauth,client_secret,private_key,private_key_id,oauth_hosts,scopes,base_url,rate_limit" help:"Clear these settings: display_name, oauth (the client with its secrets), client_secret, private_key, private_key_id, oauth_hosts, scopes, base_url, rate_limit."`
 	configFlags
 }
 
 // Validate rejects a command that changes nothing, or sets and clears the same.
 func (c *providerConfigsUpdate) Validate() error {
 	set := map[string]bool{"display_name": c.DisplayName != nil, "oauth": c.ClientID != nil || c.ClientSecretFile != "" ||
-		c.PrivateKeyFile != "" || c.OAuthHosts != nil, "oauth_hosts": c.OAuthHosts != nil,
-		"client_secret": c.ClientSecretFile != "", "private_key": c.PrivateKeyFile != "",
+		c.PrivateKeyFile != "" || c.PrivateKeyID != nil || c.OAuthHosts != nil, "oauth_hosts": c.OAuthHosts != nil,
+		"private_key_id": c.PrivateKeyID != nil,
+		"client_secret":  c.ClientSecretFile != "", "private_key": c.PrivateKeyFile != "",
 		"scopes": c.Scopes != nil, "base_url": c.BaseURL != nil, "rate_limit": c.Requests != nil || c.PerSeconds != nil}
 	changes := len(c.Clear) > 0
 	for name, isSet := range set {

@@ -43,6 +43,8 @@ func TestProviderConfigs(t *testing.T) {
 				"no connection of the provider uses"},
 			{[]string{"update", "github-eu"}, exitUsage, "nothing to change"},
 			{[]string{"update", "github-eu", "--client-id", "x", "--clear", "oauth"}, exitUsage, "set and cleared"},
+			{[]string{"create", "--provider", "github", "--key", "k", "--client-id", "x", "--private-key-id", "k1"}, exitUsage,
+				"must be given with a private_key only"},
 			{[]string{"create", "--provider", "github", "--client-secret-file", "-", "--private-key-file", "-"}, exitUsage,
 				"can read standard input"},
 			{[]string{"show", "unknown"}, exitFailed, "No such provider configuration"},

@@ -35,6 +35,7 @@ type OAuthClient struct {
 	SecretSet   bool     `json:"client_secret_set"`
 	SecretHint  *string  `json:"client_secret_hint"`
 	KeySet      bool     `json:"private_key_set"`
+	KeyID       *string  `json:"private_key_id"`
 	Hosts       []string `json:"hosts"`
 	RedirectURI string   `json:"redirect_uri"`
 }
@@ -50,32 +51,34 @@ const MaxPrivateKey = configs.MaxPrivateKey
 
 // ConfigSettings are the settings of a ProviderConfig to set and to clear. Those that are nil stay.
 type ConfigSettings struct {
-	DisplayName, ClientID, BaseURL *string
-	ClientSecret, PrivateKey       *secretbox.Secret
-	Scopes, ClientHosts            []string
+	DisplayName, ClientID, KeyID, BaseURL *string
+	ClientSecret, PrivateKey              *secretbox.Secret
+	Scopes, ClientHosts                   []string
 	// Requests and PerSeconds are the rate limit.
 	Requests, PerSeconds *int64
-	// Clear names settings: display_name, oauth, client_secret, private_key, oauth_hosts, scopes, base_url and rate_limit.
+	// Clear names settings: display_name, oauth, client_secret, private_key,
+	// private_key_id, oauth_hosts, scopes, base_url and rate_limit.
 	Clear []string
 }
 
 // clearing returns how each setting that can be cleared is.
 func clearing() map[string]func(*configs.Change) {
 	return map[string]func(*configs.Change){
-		"display_name":  func(c *configs.Change) { c.DisplayName = patch.Clear[string]() },
-		"oauth":         func(c *configs.Change) { c.ClientID = patch.Clear[string]() },
-		"client_secret": func(c *configs.Change) { c.ClientSecret = patch.Clear[secretbox.Secret]() },
-		"private_key":   func(c *configs.Change) { c.PrivateKey = patch.Clear[secretbox.Secret]() },
-		"oauth_hosts":   func(c *configs.Change) { c.ClientHosts = patch.Clear[[]string]() },
-		"scopes":        func(c *configs.Change) { c.Scopes = patch.Clear[[]string]() },
-		"base_url":      func(c *configs.Change) { c.BaseURL = patch.Clear[string]() },
-		"rate_limit":    func(c *configs.Change) { c.RateLimit = patch.Clear[configs.RateLimitChange]() },
+		"display_name":   func(c *configs.Change) { c.DisplayName = patch.Clear[string]() },
+		"oauth":          func(c *configs.Change) { c.ClientID = patch.Clear[string]() },
+		"client_secret":  func(c *configs.Change) { c.ClientSecret = patch.Clear[secretbox.Secret]() },
+		"private_key":    func(c *configs.Change) { c.PrivateKey = patch.Clear[secretbox.Secret]() },
+		"private_key_id": func(c *configs.Change) { c.KeyID = patch.Clear[string]() },
+		"oauth_hosts":    func(c *configs.Change) { c.ClientHosts = patch.Clear[[]string]() },
+		"scopes":         func(c *configs.Change) { c.Scopes = patch.Clear[[]string]() },
+		"base_url":       func(c *configs.Change) { c.BaseURL = patch.Clear[string]() },
+		"rate_limit":     func(c *configs.Change) { c.RateLimit = patch.Clear[configs.RateLimitChange]() },
 	}
 }
 
 func (s *ConfigSettings) change() configs.Change {
 	ch := configs.Change{DisplayName: given(s.DisplayName), ClientID: given(s.ClientID), BaseURL: given(s.BaseURL),
-		ClientSecret: given(s.ClientSecret), PrivateKey: given(s.PrivateKey)}
+		ClientSecret: given(s.ClientSecret), PrivateKey: given(s.PrivateKey), KeyID: given(s.KeyID)}
 	if s.ClientHosts != nil {
 		ch.ClientHosts = patch.To(s.ClientHosts)
 	}
@@ -195,7 +198,7 @@ func (p *ProviderConfigs) view(c *configs.Config) ProviderConfig {
 		UpdatedAt: httpapi.Time(c.UpdatedAt)}
 	if c.ClientID != "" || p.svc.UsesClient(c.Provider) {
 		out.OAuth = &OAuthClient{ClientID: httpapi.NullIfEmpty(c.ClientID), SecretSet: c.HasSecret(),
-			SecretHint: httpapi.NullIfEmpty(c.SecretHint), KeySet: c.HasPrivateKey(),
+			SecretHint: httpapi.NullIfEmpty(c.SecretHint), KeySet: c.HasPrivateKey(), KeyID: httpapi.NullIfEmpty(c.KeyID),
 			Hosts:       append([]string{}, c.ClientHosts...),
 			RedirectURI: configs.RedirectURI(p.publicURL, c.Environment, c.Key)}
 	}

@@ -10,10 +10,12 @@ import (
 // Change holds the fields of a provider configuration that a caller may write.
 type Change struct {
 	DisplayName patch.Field[string]
-	// ClientID, ClientSecret, PrivateKey and ClientHosts are the OAuth client. Clearing ClientID clears the others.
+	// ClientID, ClientSecret, PrivateKey, KeyID and ClientHosts are the OAuth client. Clearing ClientID clears the others,
+	// and clearing PrivateKey clears KeyID.
 	ClientID     patch.Field[string]
 	ClientSecret patch.Field[secretbox.Secret]
 	PrivateKey   patch.Field[secretbox.Secret]
+	KeyID        patch.Field[string]
 	ClientHosts  patch.Field[[]string]
 	Scopes       patch.Field[[]string]
 	BaseURL      patch.Field[string]
@@ -38,6 +40,9 @@ type NewConfig struct {
 func (ch *Change) apply(c Config) Config {
 	c.DisplayName = ch.DisplayName.Or(c.DisplayName, "")
 	c.ClientID = ch.ClientID.Or(c.ClientID, "")
+	if c.KeyID = ch.KeyID.Or(c.KeyID, ""); !ch.KeyID.Given() && (ch.clears() || ch.PrivateKey.Set && ch.PrivateKey.Null) {
+		c.KeyID = ""
+	}
 	if hosts := ch.ClientHosts.Or(c.ClientHosts, nil); ch.clears() || len(hosts) == 0 {
 		c.ClientHosts = nil
 	} else {
@@ -65,5 +70,6 @@ func (ch *Change) clears() bool { return ch.ClientID.Set && ch.ClientID.Null }
 
 // touchesClient reports whether the change sets a part of the OAuth client.
 func (ch *Change) touchesClient() bool {
-	return ch.ClientID.Given() || ch.ClientSecret.Given() || ch.PrivateKey.Given() || ch.ClientHosts.Given()
+	return ch.ClientID.Given() || ch.ClientSecret.Given() || ch.PrivateKey.Given() || ch.KeyID.Given() ||
+		ch.ClientHosts.Given()
 }

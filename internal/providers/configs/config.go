@@ -26,6 +26,8 @@ const (
 	MaxClientID     = 512
 	MaxClientSecret = 4096
 	MaxPrivateKey   = 16 << 10
+	// MaxKeyID bounds the name of a private key, in bytes.
+	MaxKeyID = 255
 	// MaxClientHosts bounds the hosts of a client.
 	MaxClientHosts = 20
 	// MaxScopes bounds the scopes, and MaxScope each of them, in bytes.
@@ -53,6 +55,8 @@ type Config struct {
 	ClientID string
 	// SecretHint is the last four characters of the client secret; empty if it is too short to show any.
 	SecretHint string
+	// KeyID is the name of the private key at the provider, which signatures with it carry as kid; empty for none.
+	KeyID string
 	// ClientHosts are hosts to which the client may be sent although the setting of a connection names them. They are
 	// sorted, and written as egress.HostKey writes them, after http:// where that is their scheme.
 	ClientHosts []string
@@ -117,4 +121,6 @@ type Client struct {
 	Secret secretbox.Secret
 	// PrivateKey is in PEM; empty if there is none.
 	PrivateKey secretbox.Secret
+	// KeyID is the name of PrivateKey at the provider; empty if it has none.
+	KeyID string
 }

@@ -91,6 +91,10 @@ func (p *proposal) check(v *apperr.Violations) {
 	if f := ch.PrivateKey; f.Given() {
 		checkPrivateKey(v, f.Value.Reveal())
 	}
+	if f := ch.KeyID; f.Given() && (f.Value == "" || len(f.Value) > MaxKeyID || !printable(f.Value)) {
+		v.Add("oauth.private_key_id", "pattern", fmt.Sprintf("must be 1 to %d ASCII characters without control characters",
+			MaxKeyID))
+	}
 	p.checkClient(v)
 	if f := ch.Scopes; f.Given() {
 		checkScopes(v, f.Value)
@@ -103,6 +107,9 @@ func (p *proposal) check(v *apperr.Violations) {
 // checkClient checks that no part of an OAuth client is without its id.
 func (p *proposal) checkClient(v *apperr.Violations) {
 	ch := p.change
+	if p.next.KeyID != "" && !p.key {
+		v.Add("oauth.private_key_id", "coherent", "must be given with a private_key only")
+	}
 	switch {
 	case p.next.ClientID != "" || ch.ClientID.Given():
 	case ch.clears() && (ch.ClientSecret.Given() || ch.PrivateKey.Given() || ch.ClientHosts.Given()):

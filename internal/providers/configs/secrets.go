@@ -58,7 +58,7 @@ func (s *Service) OpenClient(c *Config, hosts []string) (Client, error) {
 		return Client{}, apperr.New(apperr.CodeProviderNotConfigured, "The OAuth client of the provider configuration "+
 			c.Key+" may not be sent to "+host+", which a setting of the connection names; add the host to its oauth.hosts")
 	}
-	out := Client{ID: c.ClientID}
+	out := Client{ID: c.ClientID, KeyID: c.KeyID}
 	for _, part := range []struct {
 		column string
 		sealed []byte

@@ -352,7 +352,8 @@ func (c *Config) state() audit.State {
 	}
 	return audit.State{
 		"provider_config_key": c.Key, "provider": c.Provider, "display_name": c.DisplayName, "oauth.client_id": c.ClientID,
-		"oauth.client_secret": hidden(c.sealedSecret), "oauth.private_key": hidden(c.sealedKey), "oauth.hosts": c.ClientHosts,
+		"oauth.client_secret": hidden(c.sealedSecret), "oauth.private_key": hidden(c.sealedKey),
+		"oauth.private_key_id": c.KeyID, "oauth.hosts": c.ClientHosts,
 		"scopes":   c.Scopes,
 		"base_url": c.BaseURL, "rate_limit": c.RateLimit,
 	}

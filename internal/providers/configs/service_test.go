@@ -39,7 +39,8 @@ func TestConfigsAreStored(t *testing.T) {
 		require.Equal(t, []string{"repo", "read:org"}, got.Scopes)
 		client, err := w.svc.OpenClient(&got, nil)
 		require.NoError(t, err)
-		require.Equal(t, configs.Client{ID: "Iv1.8a61", Secret: clientSecret, PrivateKey: in.PrivateKey.Value}, client)
+		require.Equal(t, configs.Client{ID: "Iv1.8a61", Secret: clientSecret, PrivateKey: in.PrivateKey.Value,
+			KeyID: "2026-11"}, client)
 
 		w.create(t, w.a, configs.NewConfig{Provider: "slack"})
 		for _, tt := range []struct {
@@ -103,11 +104,18 @@ func TestConfigsChange(t *testing.T) {
 		require.NotEqual(t, before.Version(), after.Version())
 		client, err := w.svc.OpenClient(&after, nil)
 		require.NoError(t, err)
-		require.Equal(t, configs.Client{ID: "Iv1.8a61", Secret: nextSecret, PrivateKey: in.PrivateKey.Value}, client)
+		require.Equal(t, configs.Client{ID: "Iv1.8a61", Secret: nextSecret, PrivateKey: in.PrivateKey.Value,
+			KeyID: "2026-11"}, client)
 		old, err := w.svc.OpenClient(&before, nil)
 		require.NoError(t, err, "a reader of the old row has the whole old client")
 		require.Equal(t, secretbox.Secret(clientSecret), old.Secret)
 		require.Equal(t, "77b2", after.SecretHint)
+
+		after = update(configs.Change{PrivateKey: patch.To(secretbox.Secret(privateKey())), KeyID: patch.To("2027-01")})
+		require.Equal(t, "2027-01", after.KeyID)
+		require.Equal(t, "2027-01", update(configs.Change{PrivateKey: in.PrivateKey}).KeyID, "members merge")
+		require.Empty(t, update(configs.Change{PrivateKey: patch.Clear[secretbox.Secret]()}).KeyID, "a name goes with its key")
+		after = update(configs.Change{PrivateKey: in.PrivateKey, KeyID: in.KeyID})
 
 		same := update(configs.Change{DisplayName: patch.To("GitHub of the European unit")})
 		require.Equal(t, after, same)
@@ -117,13 +125,13 @@ func TestConfigsChange(t *testing.T) {
 			BaseURL: patch.Clear[string](), RateLimit: patch.Clear[configs.RateLimitChange](),
 			ClientID: patch.Clear[string]()})
 		require.False(t, after.HasSecret() || after.HasPrivateKey())
-		require.Empty(t, after.SecretHint+after.ClientID+after.DisplayName+after.BaseURL)
+		require.Empty(t, after.SecretHint+after.ClientID+after.KeyID+after.DisplayName+after.BaseURL)
 		require.Nil(t, after.Scopes)
 		require.Nil(t, after.RateLimit)
 		var n int
 		require.NoError(t, s.DB.Read().QueryRowContext(t.Context(),
 			`SELECT count(*) FROM audit_events WHERE action = 'provider_config.update'`).Scan(&n))
-		require.Equal(t, 3, n)
+		require.Equal(t, 7, n)
 	})
 }
 
@@ -273,6 +281,12 @@ func TestRules(t *testing.T) {
 			"public key": {github("a",
 				configs.Change{ClientID: patch.To("x"), PrivateKey: secret(publicKey)}),
 				[]string{"oauth.private_key pem"}},
+			"a name without its key": {github("a", configs.Change{ClientID: patch.To("x"), KeyID: patch.To("k")}),
+				[]string{"oauth.private_key_id coherent"}},
+			"name": {github("a", configs.Change{ClientID: patch.To("x"), PrivateKey: secret(privateKey()),
+				KeyID: patch.To("k\n")}), []string{"oauth.private_key_id pattern"}},
+			"long name of a key": {github("a", configs.Change{ClientID: patch.To("x"), PrivateKey: secret(privateKey()),
+				KeyID: patch.To(long(256))}), []string{"oauth.private_key_id pattern"}},
 			"two keys": {github("a",
 				configs.Change{ClientID: patch.To("x"), PrivateKey: secret(privateKey() + privateKey())}),
 				[]string{"oauth.private_key pem"}},

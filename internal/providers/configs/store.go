@@ -40,6 +40,7 @@ func columns(c *Config) db.Columns {
 		db.Col(columnSecret, &c.sealedSecret),
 		db.Col("client_secret_hint", &c.SecretHint),
 		db.Col(columnPrivateKey, &c.sealedKey),
+		db.Col("private_key_id", &c.KeyID),
 		db.Col("client_hosts", db.JSON(&c.ClientHosts)),
 		db.Col("scopes", db.JSON(&c.Scopes)),
 		db.Col("base_url", &c.BaseURL),

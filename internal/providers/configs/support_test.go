@@ -131,6 +131,7 @@ func full(key string) configs.NewConfig {
 	return configs.NewConfig{Provider: "github", Key: ptr(key), Change: configs.Change{
 		DisplayName: patch.To("GitHub of the European unit"), ClientID: patch.To("Iv1.8a61"),
 		ClientSecret: patch.To(secretbox.Secret(clientSecret)), PrivateKey: patch.To(secretbox.Secret(privateKey())),
+		KeyID:  patch.To("2026-11"),
 		Scopes: patch.To([]string{"repo", "read:org"}), BaseURL: patch.To(apiURL),
 		RateLimit: patch.To(configs.RateLimitChange{Requests: patch.Some[int64](5000), PerSeconds: patch.Some[int64](3600)}),
 	}}

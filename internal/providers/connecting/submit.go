@@ -98,7 +98,7 @@ func (s *Service) Submit(ctx context.Context, token secretbox.Secret, v Visitor,
 func (s *Service) source(o *opened, target outbound.Target) tokens.Source {
 	return tokens.Source{Engine: o.engine, Target: target, OpenClient: func(hosts []string) (outbound.Client, error) {
 		c, err := s.cfg.Configs.OpenClient(o.config, hosts)
-		return outbound.Client{ID: c.ID, Secret: c.Secret, PrivateKey: c.PrivateKey}, err
+		return outbound.Client{ID: c.ID, Secret: c.Secret, PrivateKey: c.PrivateKey, KeyID: c.KeyID}, err
 	}}
 }
 

@@ -268,7 +268,8 @@ func (a *authenticator) openClient(ctx context.Context, c *Connection, hosts []s
 	if err != nil {
 		return outbound.Client{}, err
 	}
-	return outbound.Client{ID: client.ID, Secret: client.Secret, PrivateKey: client.PrivateKey}, nil
+	return outbound.Client{ID: client.ID, Secret: client.Secret, PrivateKey: client.PrivateKey,
+		KeyID: client.KeyID}, nil
 }
 
 func notConfigured(c *Connection) error {

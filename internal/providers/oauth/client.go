@@ -3,12 +3,14 @@ package oauth
 import (
 	"context"
 	"encoding/base64"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
 	"time"
 
 	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/requestsigning"
 )
 
 // ClientAuth is how a client proves itself to the token endpoint.
@@ -26,10 +28,9 @@ const (
 type Client struct {
 	ID     string
 	Secret secretbox.Secret
-	// Key is the private key of private_key_jwt in PEM, and KeyID its name. Algorithm is RS256 if it is empty.
-	Key       secretbox.Secret
-	KeyID     string
-	Algorithm string
+	// Key is the private key of private_key_jwt in PEM, and KeyID its name; empty for none.
+	Key   secretbox.Secret
+	KeyID string
 }
 
 // Endpoint is a token or revocation endpoint, and how requests to it are written.
@@ -107,7 +108,11 @@ func (e Endpoint) authenticate(c Client, p params, now time.Time) (string, error
 		if audience == "" {
 			audience = e.URL
 		}
-		token, err := Assertion{Algorithm: c.Algorithm, Key: c.Key, KeyID: c.KeyID, Issuer: c.ID, Subject: c.ID,
+		algorithm, err := requestsigning.AlgorithmOf(c.Key)
+		if err != nil {
+			return "", fmt.Errorf("%w: %w", ErrSettings, err)
+		}
+		token, err := Assertion{Algorithm: algorithm, Key: c.Key, KeyID: c.KeyID, Issuer: c.ID, Subject: c.ID,
 			Audience: audience}.sign(now)
 		if err != nil {
 			return "", err

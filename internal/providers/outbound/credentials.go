@@ -11,14 +11,21 @@ import (
 // AccessToken is the credential that the modes with a token endpoint, a login or an assertion mint.
 const AccessToken = "access_token"
 
-// credentialFields returns the credentials of a kind, which are the names in credentials, in templates and in forms.
-func credentialFields(k Kind) []Field {
+// credKeyID is the credential that names another one, a key, at the provider.
+const credKeyID = "key_id"
+
+// credentialFields returns the credentials of a mode, which are the names in credentials, in templates and in forms.
+func credentialFields(a *Auth) []Field {
 	secret := func(name, title string) Field { return Field{Name: name, Title: title, Secret: true} }
 	text := func(name, title string) Field { return Field{Name: name, Title: title} }
 	optional := func(f Field) Field { f.Optional = true; return f }
 	minted := func(f Field) Field { f.Minted = true; return f }
 	token := minted(secret(AccessToken, "Access token"))
-	switch k {
+	keyID := optional(text(credKeyID, "Key ID"))
+	keyID.Description = "The provider's name of the key, where it has one."
+	privateKey := secret("key", "Private key")
+	privateKey.Multiline = true
+	switch a.Mode {
 	case APIKey:
 		return []Field{secret("api_key", "API key")}
 	case Bearer:
@@ -31,17 +38,20 @@ func credentialFields(k Kind) []Field {
 		return []Field{token, optional(minted(secret("refresh_token", "Refresh token"))),
 			optional(minted(text("expires_at", "Expiry"))), optional(minted(text("scopes", "Scopes")))}
 	case ClientCredentials:
+		if a.ClientAuth == string(ClientAuthPrivateKeyJWT) {
+			return []Field{text("client_id", "Client ID"), privateKey, keyID, optional(token)}
+		}
 		return []Field{text("client_id", "Client ID"), secret("client_secret", "Client secret"), optional(token)}
 	case OAuth1:
 		return []Field{minted(secret("token", "Token")), minted(secret("token_secret", "Token secret"))}
 	case JWTBearer, ServiceAccount:
-		key := secret("key", "Private key")
-		if k == ServiceAccount {
-			key.Title, key.Description = "Key file", "The JSON key file of the service account."
-		}
-		key.Multiline = true
 		subject := optional(text("subject", "Subject"))
-		return []Field{key, subject, optional(token)}
+		if a.Mode == ServiceAccount {
+			privateKey.Title, privateKey.Description = "Key file", "The JSON key file of the service account."
+		} else if a.JWT != nil && strings.Contains(a.JWT.KeyID, "cred."+credKeyID) {
+			return []Field{privateKey, keyID, subject, optional(token)}
+		}
+		return []Field{privateKey, subject, optional(token)}
 	case GitHubApp:
 		id := text("installation_id", "Installation ID")
 		id.Pattern, id.Example = "[0-9]{1,20}", "12345678"
@@ -50,7 +60,7 @@ func credentialFields(k Kind) []Field {
 		return []Field{text("access_key_id", "Access key ID"), secret("secret_access_key", "Secret access key"),
 			optional(secret("session_token", "Session token"))}
 	case HMAC:
-		return []Field{text("key_id", "Key ID"), secret("secret", "Secret")}
+		return []Field{text(credKeyID, "Key ID"), secret("secret", "Secret")}
 	default:
 		return nil
 	}
@@ -58,7 +68,7 @@ func credentialFields(k Kind) []Field {
 
 // compileFields returns the credentials of a mode, described as the definition says.
 func compileFields(a *Auth, path string, ps *problems) []Field {
-	fields := credentialFields(a.Mode)
+	fields := credentialFields(a)
 	for key, c := range a.Fields {
 		i := slices.IndexFunc(fields, func(f Field) bool { return f.Name == key })
 		if i < 0 {

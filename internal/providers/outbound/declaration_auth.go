@@ -95,7 +95,7 @@ type OAuth struct {
 	TokenParams     map[string]string `yaml:"token_params"`
 	RefreshParams   map[string]string `yaml:"refresh_params"`
 	// ClientAuth is how the client authenticates at the token endpoint: basic, body, private_key_jwt or none; body if
-	// empty.
+	// empty. With private_key_jwt the credentials of oauth2_client_credentials are a key and its name, not a secret.
 	ClientAuth string `yaml:"client_auth"`
 	// BodyFormat is form or json; form if empty.
 	BodyFormat string `yaml:"body_format"`
@@ -168,7 +168,7 @@ type Exchange struct {
 type JWT struct {
 	// Algorithm is RS256, RS384, RS512, PS256, ES256, EdDSA or HS256.
 	Algorithm string `yaml:"algorithm"`
-	// KeyID is the header kid; none if empty.
+	// KeyID is the header kid; none if empty. With ${cred.key_id} connections have that credential, which is optional.
 	KeyID    string `yaml:"key_id"`
 	Issuer   string `yaml:"iss"`
 	Subject  string `yaml:"sub"`

@@ -47,6 +47,8 @@ type Client struct {
 	ID         string
 	Secret     secretbox.Secret
 	PrivateKey secretbox.Secret
+	// KeyID is the name of PrivateKey at the provider; empty for none.
+	KeyID string
 }
 
 // Values are what templates are rendered from.

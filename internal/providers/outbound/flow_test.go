@@ -234,6 +234,7 @@ func TestCredentials(t *testing.T) {
 	want := map[string]string{"none": "", "api_key": "api_key*", "bearer": "token*", "basic": "username password*",
 		"session_token": "username password* access_token*?m", "oauth2": "access_token*m refresh_token*?m expires_at?m scopes?m",
 		"oauth2_client_credentials": "client_id client_secret* access_token*?m", "oauth1": "token*m token_secret*m",
+		"client_key": "client_id key* key_id? access_token*?m", "jwt_named": "key* key_id? subject? access_token*?m",
 		"jwt_bearer": "key* subject? access_token*?m", "service_account": "key* subject? access_token*?m",
 		"github_app": "installation_id access_token*?m", "aws_sigv4": "access_key_id secret_access_key* session_token*?", "hmac": "key_id secret*"}
 	e := compile(t, `
@@ -248,6 +249,8 @@ auth:
   - {mode: session_token, login: {url: "https://a.acme.com"}, token: {}}
   - {mode: oauth2, authorize_url: "https://a.acme.com", token_url: "https://a.acme.com"}
   - {mode: oauth2_client_credentials, token_url: "https://a.acme.com"}
+  - {mode: oauth2_client_credentials, name: client_key, token_url: "https://a.acme.com", client_auth: private_key_jwt}
+  - {mode: jwt_bearer, name: jwt_named, jwt: {algorithm: RS256, key_id: "${cred.key_id}"}}
   - {mode: oauth1, request_token_url: "https://a.acme.com", authorize_url: "https://a.acme.com", token_url: "https://a.acme.com"}
   - {mode: jwt_bearer, jwt: {algorithm: RS256}}
   - {mode: service_account, token_url: "https://a.acme.com"}

@@ -65,6 +65,26 @@ func SignJWT(j JWT) (secretbox.Secret, error) {
 	return secretbox.Secret(token), nil
 }
 
+// AlgorithmOf returns the algorithm with which authorization servers expect signatures of a private key in PEM: RS256,
+// ES256 or EdDSA.
+func AlgorithmOf(key secretbox.Secret) (string, error) {
+	parsed, err := privateKey(key)
+	if err != nil {
+		return "", err
+	}
+	switch k := parsed.(type) {
+	case *rsa.PrivateKey:
+		return string(jose.RS256), nil
+	case *ecdsa.PrivateKey:
+		if k.Curve == elliptic.P256() {
+			return string(jose.ES256), nil
+		}
+	case ed25519.PrivateKey:
+		return string(jose.EdDSA), nil
+	}
+	return "", fmt.Errorf("%w: the private key is neither of RSA nor of Ed25519 nor of P-256", ErrKey)
+}
+
 // signingKey returns the key of an algorithm.
 func signingKey(algorithm string, secret secretbox.Secret) (any, error) {
 	mismatch := fmt.Errorf("%w: the private key does not fit the algorithm %.8q", ErrKey, algorithm)

@@ -128,3 +128,26 @@ func TestSignJWTRefusals(t *testing.T) {
 		})
 	}
 }
+
+// A client's key says by which algorithm it signs, in each form; other keys are refused without a word of theirs.
+func TestAlgorithmOf(t *testing.T) {
+	t.Parallel()
+	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	_, edKey, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	ecKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	other, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	require.NoError(t, err)
+	for want, key := range map[string]any{"RS256": rsaKey, "ES256": ecKey, "EdDSA": edKey} {
+		got, err := requestsigning.AlgorithmOf(pkcs8(t, key))
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	for _, bad := range []secretbox.Secret{"", "planted", pkcs8(t, other)} {
+		_, err := requestsigning.AlgorithmOf(bad)
+		require.ErrorIs(t, err, requestsigning.ErrKey)
+		require.NotContains(t, err.Error(), "planted")
+	}
+}

@@ -157,9 +157,11 @@ func wrongSettings(err error) error {
 // client returns the OAuth client: that of the provider config, or of the connection's own credentials.
 func (o *opened) client() oauth.Client {
 	if o.mode.Kind == outbound.ClientCredentials {
-		return oauth.Client{ID: o.credential("client_id").Reveal(), Secret: o.credential("client_secret")}
+		return oauth.Client{ID: o.credential("client_id").Reveal(), Secret: o.credential("client_secret"),
+			Key: o.credential("key"), KeyID: o.credential("key_id").Reveal()}
 	}
-	return oauth.Client{ID: o.values.Client.ID, Secret: o.values.Client.Secret, Key: o.values.Client.PrivateKey}
+	c := o.values.Client
+	return oauth.Client{ID: c.ID, Secret: c.Secret, Key: c.PrivateKey, KeyID: c.KeyID}
 }
 
 func (o *opened) credential(name string) secretbox.Secret { return o.values.Credentials[name] }

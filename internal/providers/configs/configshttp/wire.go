@@ -40,6 +40,8 @@ type client struct {
 	ClientSecretHint *string `json:"client_secret_hint" example:"9f3a"`
 	// Whether a private key is stored.
 	PrivateKeySet bool `json:"private_key_set" example:"false"`
+	// The name of the private key at the provider; `null` if it has none.
+	PrivateKeyID *string `json:"private_key_id" example:"2026-11"`
 	// Hosts to which the client may be sent although a setting of a connection names them, besides those of the provider's
 	// definition.
 	Hosts []string `json:"hosts" example:"[\"gitlab.example.com\"]"`
@@ -88,6 +90,10 @@ type ClientChange struct {
 	// The private key with which the client signs, such as that of a GitHub App: one key in PEM without a passphrase, at
 	// most 16384 bytes. `null`, the default, means none. It is never returned.
 	PrivateKey patch.Field[secretbox.Secret] `json:"private_key,omitempty" minLength:"1" maxLength:"16384" format:"password" writeOnly:"true"`
+	// The name that the provider has for the private key, at most 255 ASCII characters. Signatures with the key carry it as
+	// `kid` (RFC 7515). Authorization servers that have several keys of a client require it. It goes with `private_key`: a
+	// new key under another name needs both. `null`, the default, means none.
+	PrivateKeyID patch.Field[string] `json:"private_key_id,omitempty" minLength:"1" maxLength:"255" example:"2026-11"`
 	// Hosts to which the client may be sent although a setting of a connection names them, such as that of a self-managed
 	// instance; at most 20. Each is a name in lower case, with its port unless that is 443. The hosts that the provider's
 	// definition names need not be listed. A client without `client_secret` and `private_key` needs none. Stored secrets
@@ -126,8 +132,9 @@ func (b *creation) domain() configs.NewConfig {
 
 func (b *Change) domain() configs.Change {
 	out := configs.Change{DisplayName: b.DisplayName, ClientID: b.OAuth.Value.ClientID,
-		ClientSecret: b.OAuth.Value.ClientSecret, PrivateKey: b.OAuth.Value.PrivateKey, ClientHosts: b.OAuth.Value.Hosts,
-		Scopes: b.Scopes, BaseURL: b.BaseURL, RateLimit: patch.Field[configs.RateLimitChange]{
+		ClientSecret: b.OAuth.Value.ClientSecret, PrivateKey: b.OAuth.Value.PrivateKey, KeyID: b.OAuth.Value.PrivateKeyID,
+		ClientHosts: b.OAuth.Value.Hosts,
+		Scopes:      b.Scopes, BaseURL: b.BaseURL, RateLimit: patch.Field[configs.RateLimitChange]{
 			Set: b.RateLimit.Set, Null: b.RateLimit.Null,
 			Value: configs.RateLimitChange(b.RateLimit.Value)}}
 	if b.OAuth.Set && b.OAuth.Null {
@@ -146,8 +153,9 @@ func (h *handlers) view(c *configs.Config) providerConfig {
 	if c.ClientID != "" || h.svc.UsesClient(c.Provider) {
 		out.OAuth.Value = &client{ClientID: httpapi.NullIfEmpty(c.ClientID), ClientSecretSet: c.HasSecret(),
 			ClientSecretHint: httpapi.NullIfEmpty(c.SecretHint), PrivateKeySet: c.HasPrivateKey(),
-			Hosts:       append([]string{}, c.ClientHosts...),
-			RedirectURI: configs.RedirectURI(h.publicURL, c.Environment, c.Key)}
+			PrivateKeyID: httpapi.NullIfEmpty(c.KeyID),
+			Hosts:        append([]string{}, c.ClientHosts...),
+			RedirectURI:  configs.RedirectURI(h.publicURL, c.Environment, c.Key)}
 	}
 	return out
 }
