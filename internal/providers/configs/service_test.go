@@ -114,7 +114,7 @@ func TestConfigsChange(t *testing.T) {
 		after = update(configs.Change{PrivateKey: patch.To(secretbox.Secret(privateKey())), KeyID: patch.To("2027-01")})
 		require.Equal(t, "2027-01", after.KeyID)
 		require.Equal(t, "2027-01", update(configs.Change{PrivateKey: in.PrivateKey}).KeyID, "members merge")
-		require.Empty(t, update(configs.Change{PrivateKey: patch.Clear[secretbox.Secret]()}).KeyID, "a name goes with its key")
+		require.Empty(t, update(configs.Change{PrivateKey: patch.Clear[secretbox.Secret]()}).KeyID, "it goes with its key")
 		after = update(configs.Change{PrivateKey: in.PrivateKey, KeyID: in.KeyID})
 
 		same := update(configs.Change{DisplayName: patch.To("GitHub of the European unit")})

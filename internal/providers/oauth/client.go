@@ -28,9 +28,11 @@ const (
 type Client struct {
 	ID     string
 	Secret secretbox.Secret
-	// Key is the private key of private_key_jwt in PEM, and KeyID its name; empty for none.
-	Key   secretbox.Secret
-	KeyID string
+	// Key is the private key of private_key_jwt in PEM, and KeyID its name; empty for none. Algorithm is that of the kind
+	// of key if it is empty.
+	Key       secretbox.Secret
+	KeyID     string
+	Algorithm string
 }
 
 // Endpoint is a token or revocation endpoint, and how requests to it are written.
@@ -108,9 +110,12 @@ func (e Endpoint) authenticate(c Client, p params, now time.Time) (string, error
 		if audience == "" {
 			audience = e.URL
 		}
-		algorithm, err := requestsigning.AlgorithmOf(c.Key)
-		if err != nil {
-			return "", fmt.Errorf("%w: %w", ErrSettings, err)
+		algorithm := c.Algorithm
+		if algorithm == "" {
+			var err error
+			if algorithm, err = requestsigning.AlgorithmOf(c.Key); err != nil {
+				return "", fmt.Errorf("%w: %w", ErrSettings, err)
+			}
 		}
 		token, err := Assertion{Algorithm: algorithm, Key: c.Key, KeyID: c.KeyID, Issuer: c.ID, Subject: c.ID,
 			Audience: audience}.sign(now)

@@ -90,9 +90,9 @@ type ClientChange struct {
 	// The private key with which the client signs, such as that of a GitHub App: one key in PEM without a passphrase, at
 	// most 16384 bytes. `null`, the default, means none. It is never returned.
 	PrivateKey patch.Field[secretbox.Secret] `json:"private_key,omitempty" minLength:"1" maxLength:"16384" format:"password" writeOnly:"true"`
-	// The name that the provider has for the private key, at most 255 ASCII characters. Signatures with the key carry it as
-	// `kid` (RFC 7515). Authorization servers that have several keys of a client require it. It goes with `private_key`: a
-	// new key under another name needs both. `null`, the default, means none.
+	// The name that the provider has for the private key, at most 255 ASCII characters. Signatures with the key carry it
+	// as `kid` (RFC 7515). Authorization servers that have several keys of a client require it. It goes with
+	// `private_key`: a new key under another name needs both. `null`, the default, means none.
 	PrivateKeyID patch.Field[string] `json:"private_key_id,omitempty" minLength:"1" maxLength:"255" example:"2026-11"`
 	// Hosts to which the client may be sent although a setting of a connection names them, such as that of a self-managed
 	// instance; at most 20. Each is a name in lower case, with its port unless that is 443. The hosts that the provider's

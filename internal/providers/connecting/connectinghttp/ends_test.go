@@ -20,6 +20,7 @@ import (
 	"sallyport/internal/platform/testkit/await"
 	"sallyport/internal/providers/connecting"
 	"sallyport/internal/providers/connections"
+	"sallyport/internal/providers/outbound"
 )
 
 // Two clicks on the first button are two requests of one browser: both lead to the provider, and each way back works. A
@@ -339,7 +340,7 @@ func TestShippedDefinitions(t *testing.T) {
 					continue
 				}
 				slug, key := p.Definition.Slug, p.Definition.Slug+"-"+strings.ReplaceAll(m.Name, "_", "-")
-				config := w.clientOf(slug, key)
+				config := w.clientOf(slug, key, m)
 				name := m.Name
 				made, err := w.svc.Create(t.Context(), w.actor, connections.NewConnection{Provider: &key,
 					Change: connections.Change{AuthMode: &name}}, connecting.Terms{})
@@ -372,7 +373,7 @@ func TestEnteredHosts(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		w := newWorld(t, s)
-		key, mode := w.clientOf("gitlab", "gitlab-work"), "oauth2"
+		key, mode := w.clientOf("gitlab", "gitlab-work", &outbound.Mode{}), "oauth2"
 		made, err := w.svc.Create(t.Context(), w.actor, connections.NewConnection{Provider: &key,
 			Change: connections.Change{AuthMode: &mode}}, connecting.Terms{})
 		require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/providers/configs"
+	"sallyport/internal/providers/connecting"
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/providers/limiter"
 	"sallyport/internal/providers/outbound"
@@ -219,6 +220,55 @@ func TestOAuth1(t *testing.T) {
 		require.Equal(t, http.StatusOK, page.status)
 		require.Contains(t, b.comeBack("acme", url.Values{"state": {stateOf(t, w)}, "denied": {"temporary"}}).text,
 			"Access was declined")
+	})
+}
+
+// The shipped definitions with OAuth 1.0a connect by a link: Trello's, with what it asks of its authorization page, its
+// probe and its account, and http with the endpoints that the connection names.
+func TestShippedOAuth1(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w := newWorld(t, s)
+		for slug, c := range map[string]struct {
+			settings map[string]string
+			page     url.Values
+			account  string
+		}{
+			"trello-here": {map[string]string{"server": w.provider.URL}, url.Values{"oauth_token": {"temporary"},
+				"scope": {"read,write"}, "expiration": {"never"}}, "7"},
+			"http": {map[string]string{"base_url": w.provider.URL, "request_token_url": w.provider.URL + "/request",
+				"authorize_url": w.provider.URL + "/authorize1", "token_url": w.provider.URL + "/access"},
+				url.Values{"oauth_token": {"temporary"}}, ""},
+		} {
+			p, known := w.registry.Get(slug)
+			require.True(t, known)
+			mode, known := p.Outbound.Mode("oauth1")
+			require.True(t, known)
+			key, name, config := w.clientOf(slug, slug+"-client", mode), "oauth1", map[string]*string{}
+			_, err := w.configs.Update(t.Context(), w.actor, key, configs.Change{ClientHosts: patch.To([]string{w.provider.URL}),
+				ClientSecret: patch.To(secretbox.Secret("client-secret"))})
+			require.NoError(t, err)
+			for field, value := range c.settings {
+				config[field] = &value
+			}
+			made, err := w.svc.Create(t.Context(), w.actor, connections.NewConnection{Provider: &key, ConnectionID: &name,
+				Change: connections.Change{AuthMode: &name, ConnectionConfig: patch.To(config)}}, connecting.Terms{})
+			require.NoError(t, err, slug)
+			b := w.browser()
+			page := b.submit(made.URL.Reveal(), "mode", name)
+			require.Equal(t, http.StatusOK, page.status, page.text)
+			to, err := url.Parse(page.to)
+			require.NoError(t, err)
+			require.Equal(t, c.page, to.Query(), slug)
+			done := b.comeBack(key, url.Values{"state": {stateOf(t, w)}, "oauth_token": {"temporary"},
+				"oauth_verifier": {"good-verifier"}})
+			require.Equal(t, http.StatusOK, done.status, done.text)
+			connected, err := w.conns.Get(t.Context(), w.actor.View(), key, name)
+			require.NoError(t, err)
+			require.Equal(t, connections.Active, connected.Status)
+			require.Equal(t, []string{"token", "token_secret"}, connected.Credentials.Fields)
+			require.Equal(t, c.account, connected.Account.ID)
+		}
 	})
 }
 

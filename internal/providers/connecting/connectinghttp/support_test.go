@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
 	"crypto/sha256"
+	"crypto/x509"
 	"database/sql"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -43,6 +47,7 @@ import (
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/providers/credentials"
 	"sallyport/internal/providers/limiter"
+	"sallyport/internal/providers/outbound"
 	"sallyport/internal/providers/probes"
 	"sallyport/internal/providers/registry"
 	"sallyport/internal/providers/tokens"
@@ -87,6 +92,29 @@ health:
     - {path: /me, account: {id: /id, label: /login}}
 errors: {message: /message}
 `
+
+// trelloHere returns the shipped definition of Trello, which leads to the provider of the test and to nothing else.
+func trelloHere(t *testing.T) string {
+	t.Helper()
+	shipped, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "definitions", "trello.yaml"))
+	require.NoError(t, err)
+	text := strings.Replace(string(shipped), "slug: trello", "slug: trello-here", 1)
+	for _, place := range [][2]string{
+		{"base_url: https://api.trello.com/1\n", `connection_config:
+  server: {type: url, title: Server, example: "https://api.example.com"}
+base_url: "${config.server}"
+`},
+		{"[api.trello.com, trello.com]", `["${config.server}"]`},
+		{"https://trello.com/1/OAuthGetRequestToken", `"${config.server}/request"`},
+		{"https://trello.com/1/OAuthAuthorizeToken", `"${config.server}/authorize1"`},
+		{"https://trello.com/1/OAuthGetAccessToken", `"${config.server}/access"`},
+		{`"https://api.trello.com/1/tokens`, `"${config.server}/tokens`},
+	} {
+		require.Contains(t, text, place[0])
+		text = strings.Replace(text, place[0], place[1], 1)
+	}
+	return text
+}
 
 // provider is a server of the provider.
 type provider struct {
@@ -143,6 +171,9 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			list = append(list, map[string]string{"id": id, "name": "Site <b>" + id + "</b>"})
 		}
 		respond(list)
+	case r.URL.Path == "/members/me" && strings.Contains(r.Header.Get("Authorization"), `oauth_token="permanent"`) &&
+		strings.Contains(r.Header.Get("Authorization"), "oauth_signature="):
+		respond(map[string]string{"id": p.account, "username": "octo"})
 	case r.URL.Path == "/me" && (r.Header.Get("X-Key") == "good-key" ||
 		r.Header.Get("Authorization") == "Bearer access-1" ||
 		strings.Contains(r.Header.Get("Authorization"), `oauth_token="permanent"`)):
@@ -207,6 +238,7 @@ func newWorld(t *testing.T, s testkit.Store) *world {
 	require.NoError(t, err)
 	folder := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "acme.yaml"), []byte(acme), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "trello-here.yaml"), []byte(trelloHere(t)), 0o600))
 	builtin, err := registry.Builtin()
 	require.NoError(t, err)
 	reg, err := registry.New(registry.Config{Builtin: builtin,
@@ -282,9 +314,18 @@ func (w *world) link(connectionID, mode string) string {
 }
 
 // clientOf makes a provider configuration with an OAuth client that may be sent where the examples of settings lead.
-func (w *world) clientOf(slug, key string) string {
+// The client has a private key if the mode needs one, and else a secret.
+func (w *world) clientOf(slug, key string, m *outbound.Mode) string {
 	w.t.Helper()
 	change := configs.Change{ClientID: patch.To("client"), ClientSecret: patch.To(secretbox.Secret("client-secret"))}
+	if m.ClientKey {
+		_, private, err := ed25519.GenerateKey(rand.Reader)
+		require.NoError(w.t, err)
+		der, err := x509.MarshalPKCS8PrivateKey(private)
+		require.NoError(w.t, err)
+		change = configs.Change{ClientID: patch.To("client"), PrivateKey: patch.To(secretbox.Secret(pem.EncodeToMemory(
+			&pem.Block{Type: "PRIVATE KEY", Bytes: der})))}
+	}
 	if slug == "http" || slug == "gitlab" {
 		change.ClientHosts = patch.To([]string{"login.example.com", "gitlab.example.com"})
 	}
