@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,7 +47,36 @@ auth:
   - mode: hmac
     request: {headers: {X-Key-Id: "${cred.key_id}"}}
     signature: {algorithm: sha256, content: "${request.body}", header: X-Signature}
-  - {mode: oauth2, authorize_url: "${config.base_url}/authorize", token_url: "${config.base_url}/token"}
+  - mode: oauth2
+    authorize_url: "${config.base_url}/authorize"
+    token_url: "${config.base_url}/token"
+    revoke_url: "${config.base_url}/revoke"
+  - mode: oauth1
+    request_token_url: "${config.base_url}/request_token"
+    authorize_url: "${config.base_url}/authorize"
+    token_url: "${config.base_url}/access_token"
+  - mode: oauth2_client_credentials
+    token_url: "${config.base_url}/token"
+    client_auth: basic
+    revoke_url: "${config.base_url}/revoke"
+  - mode: oauth2_client_credentials
+    name: client_body
+    token_url: "${config.base_url}/token"
+  - mode: oauth2_client_credentials
+    name: client_key
+    token_url: "${config.base_url}/token"
+    client_auth: private_key_jwt
+  - mode: jwt_bearer
+    token_url: "${config.base_url}/token"
+    jwt: {algorithm: RS256, key_id: "${cred.key_id}", iss: custody, sub: "${cred.subject}", aud: "https://example.com"}
+  - {mode: service_account, token_url: "${config.base_url}/token"}
+  - mode: github_app
+    token_url: "${config.base_url}/app/installations/${cred.installation_id}/access_tokens"
+    token: {access: /token, default_ttl: 1h}
+    revoke: {method: DELETE, url: "${config.base_url}/installation/token", headers: {Authorization: "Bearer ${cred.access_token}"}}
+  - mode: session_token
+    login: {url: "${config.base_url}/login", json: {username: "${cred.username}", password: "${cred.password}"}}
+    token: {default_ttl: 1h}
 health:
   probes: [{path: /me, account: {id: /id, label: /login}, config: {region: /region}}]
 errors:
@@ -60,13 +91,42 @@ func custodyModes() map[string][]string {
 	return map[string][]string{
 		"bearer": {"token"}, "api_key": {"api_key"}, "api_key_query": {"api_key"}, "basic": {"username", "password"},
 		"aws_sigv4": {"access_key_id", "secret_access_key", "session_token"}, "hmac": {"key_id", "secret"},
-		"oauth2": {"access_token", "refresh_token"},
+		"oauth2": {"access_token", "refresh_token"}, "oauth1": {"token", "token_secret"},
+		"oauth2_client_credentials": {"client_id", "client_secret"}, "client_body": {"client_id", "client_secret"},
+		"client_key": {"client_id", "key", "key_id"}, "jwt_bearer": {"key", "key_id", "subject"},
+		"service_account": {"key", "subject"}, "github_app": {"installation_id"},
+		"session_token": {"username", "password"},
+	}
+}
+
+// exchanges reports whether connections of a mode get their tokens from the provider.
+func exchanges(mode string) bool {
+	return !slices.Contains([]string{"bearer", "api_key", "api_key_query", "basic", "aws_sigv4", "hmac", "oauth1"}, mode)
+}
+
+// custodyConfig is the provider configuration of a mode.
+func custodyConfig(mode string) string {
+	switch mode {
+	case "oauth2", "oauth1":
+		return "custody-oauth"
+	case "github_app":
+		return "custody-app"
+	default:
+		return "custody"
 	}
 }
 
 // custodyReplies are how the provider responds, by the first part of the path of its base URL.
 func custodyReplies() []string {
 	return []string{"ok", "refused", "forbidden", "failing", "redirecting", "quoting", "headers", "text", "broken", "gone"}
+}
+
+// repliesTo are the replies to connections of a mode. Those of token endpoints that come to the same are left out.
+func repliesTo(mode string) []string {
+	if exchanges(mode) {
+		return []string{"refused", "forbidden", "failing", "quoting", "headers", "text", "granting"}
+	}
+	return custodyReplies()
 }
 
 // quotes returns everything that the request had, in every form.
@@ -92,14 +152,15 @@ func quotes(r *http.Request, body []byte) string {
 	return text + "\n" + base64.StdEncoding.EncodeToString([]byte(text)) + url.QueryEscape(text)
 }
 
-// newQuotingPeer starts a provider and receiver that quotes everything that it gets.
-func newQuotingPeer(t *testing.T) string {
+// newQuotingPeer starts a provider and receiver that quotes everything that it gets, and grants marked tokens.
+func newQuotingPeer(t *testing.T, m *marks) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return
 		}
+		signatures := m.signed(r, body)
 		text := quotes(r, body)
 		oneLine := strings.Join(strings.Fields(text), " ")
 		reply, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
@@ -136,6 +197,19 @@ func newQuotingPeer(t *testing.T) string {
 		reading := map[string]any{"message": text, "id": 7, "login": "octo", "region": "eu"}
 		if reply == "quoting" {
 			reading = map[string]any{"message": short, "id": short, "login": oneLine, "region": short}
+		}
+		if strings.HasSuffix(r.URL.Path, "/me") {
+			_ = json.NewEncoder(w).Encode(reading)
+			return
+		}
+		if reply == "granting" {
+			token := m.at("a token that the provider has granted")
+			maps.Copy(reading, map[string]any{"access_token": token, "token": token, "expires_in": 3600,
+				"refresh_token": m.at("a refresh token that the provider has granted"), "scope": "read"})
+		} else {
+			// Which error it is decides what the gateway does, and how it words it.
+			maps.Copy(reading, map[string]any{"error": map[string]string{"refused": "invalid_grant",
+				"forbidden": "invalid_client"}[reply], "error_description": signatures + string(body) + short, "error_uri": short})
 		}
 		_ = json.NewEncoder(w).Encode(reading)
 	}))

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"sync"
@@ -41,6 +42,21 @@ func (m *marks) made(place, secret string) {
 		m.generated = map[string][]string{}
 	}
 	m.generated[place] = append(m.generated[place], secret)
+}
+
+// signed records the assertions in a request, with which anyone gets tokens, and returns their signatures.
+func (m *marks) signed(r *http.Request, body []byte) (signatures string) {
+	sent := []string{strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")}
+	if form, err := url.ParseQuery(string(body)); err == nil {
+		sent = append(sent, form.Get("assertion"), form.Get("client_assertion"))
+	}
+	for _, token := range sent {
+		if parts := strings.Split(token, "."); len(parts) == 3 && len(parts[2]) > 64 {
+			m.made("an assertion", parts[2][:64])
+			signatures += parts[2]
+		}
+	}
+	return signatures
 }
 
 // needle is a form of a secret. One in lower case is searched in the text in lower case.

@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
@@ -146,7 +147,8 @@ func TestCustody(t *testing.T) {
 
 func newCustody(t *testing.T, databaseURL, dir string) *custody {
 	t.Helper()
-	c := &custody{marks: &marks{}, peer: newQuotingPeer(t), folder: t.TempDir(), seen: map[string]*bytes.Buffer{}}
+	m := &marks{}
+	c := &custody{marks: m, peer: newQuotingPeer(t, m), folder: t.TempDir(), seen: map[string]*bytes.Buffer{}}
 	require.NoError(t, os.Mkdir(filepath.Join(c.folder, "providers"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(c.folder, "providers", "custody.yaml"), []byte(custodyDefinition),
 		0o600))
@@ -223,20 +225,36 @@ func (c *custody) follow() (end func()) {
 // them.
 func (c *custody) plantConnections() {
 	c.t.Helper()
+	key := c.privateKey("a key of connections")
 	c.made(c.user, "/provider-configs", object{"provider": "custody", "provider_config_key": "custody-oauth",
 		"oauth": object{"client_id": "client-0", "client_secret": c.marks.at("the secret of the client that refreshes"),
 			"hosts": []string{c.peer}}}, "provider_config_key")
+	c.made(c.user, "/provider-configs", object{"provider": "custody", "provider_config_key": "custody-app",
+		"oauth": object{"client_id": "Iv1.0", "private_key": c.privateKey("the key of the app"), "hosts": []string{c.peer}}},
+		"provider_config_key")
+	credential := func(mode, name, place string) string {
+		switch {
+		case name == "installation_id":
+			return "4242"
+		case name == "key" && mode == "service_account":
+			file, err := json.Marshal(object{"type": "service_account", "client_email": "a@b.example", "private_key": key,
+				"private_key_id": c.marks.at(place)})
+			require.NoError(c.t, err)
+			return string(file)
+		case name == "key":
+			return key
+		default:
+			return c.marks.at(place)
+		}
+	}
 	var work sync.WaitGroup
 	for mode, names := range custodyModes() {
-		config := "custody"
-		if mode == "oauth2" {
-			config = "custody-oauth"
-		}
+		config := custodyConfig(mode)
 		work.Go(func() {
-			for _, reply := range custodyReplies() {
+			for _, reply := range repliesTo(mode) {
 				id, values := strings.ReplaceAll(mode, "_", "-")+"-"+reply, object{}
 				for _, name := range names {
-					values[name] = c.marks.at(mode + " " + name + " " + reply)
+					values[name] = credential(mode, name, mode+" "+name+" "+reply)
 				}
 				body := object{"provider": config, "connection_id": id, "auth_mode": mode, "credentials": values,
 					"connection_config": object{"base_url": c.peer + "/" + reply, "tenant": c.marks.at("a secret setting " + id)}}
@@ -248,9 +266,13 @@ func (c *custody) plantConnections() {
 					return
 				}
 				path := "/connections/" + config + "/" + id
-				if mode == "oauth2" { // the token endpoint quotes the refresh token and the client
+				if exchanges(mode) { // the token endpoint quotes the refresh token and the client
+					want := http.StatusConflict
+					if reply == "granting" {
+						want = http.StatusOK
+					}
 					status, text := c.send(c.key, http.MethodPost, path, object{"operation": "refresh"})
-					if status != http.StatusConflict {
+					if status != want {
 						c.t.Errorf("%s: %d %s", id, status, text)
 					}
 				}
@@ -259,16 +281,28 @@ func (c *custody) plantConnections() {
 				}
 				c.send(c.key, http.MethodGet, path, nil)
 				for _, name := range names {
-					values[name] = c.marks.at(mode + " new " + name + " " + reply)
+					values[name] = credential(mode, name, mode+" new "+name+" "+reply)
 				}
 				c.send(c.key, http.MethodPatch, path, object{"credentials": values})
 				c.send(c.key, http.MethodPatch, path, object{"connection_config": object{"base_url": c.peer + "/elsewhere"},
 					"tags": object{"a": "b"}})
 			}
+			c.send(c.key, http.MethodPost, "/connections/"+config+"/"+strings.ReplaceAll(mode, "_", "-")+"-quoting",
+				object{"operation": "revoke"})
 			c.send(c.key, http.MethodDelete, "/connections/"+config+"/"+strings.ReplaceAll(mode, "_", "-")+"-text", nil)
 		})
 	}
 	work.Wait()
+}
+
+// privateKey returns a new key of RSA in PEM.
+func (c *custody) privateKey(place string) string {
+	c.t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(c.t, err)
+	text, _ := keyPair(c.t, key)
+	c.marks.made(place, strings.Split(text.Reveal(), "\n")[1])
+	return text.Reveal()
 }
 
 // plantConfigs stores secrets of OAuth clients and of identity providers.
