@@ -70,6 +70,12 @@ func lock(ctx context.Context, tx *sql.Tx, env id.Environment, key string) (Conf
 	return c, found, err
 }
 
+// ClientID returns the id of the OAuth client of a configuration as a transaction sees it; empty if there is none.
+func ClientID(ctx context.Context, q db.Querier, env id.Environment, key string) (string, error) {
+	c, _, err := find(ctx, q, env, key)
+	return c.ClientID, err
+}
+
 // Filter narrows a list. An empty field matches everything.
 type Filter struct {
 	// Providers are slugs.

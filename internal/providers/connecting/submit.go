@@ -176,13 +176,15 @@ func (s *Service) connect(ctx context.Context, o *opened, m *outbound.Mode, conf
 		return err
 	}
 	ch := connections.Change{AuthMode: &m.Name, Credentials: patch.To(given), Details: audit.State{"link_id": o.id},
-		Granted: m.Kind == outbound.OAuth2 || m.Kind == outbound.OAuth1,
+		Granted: m.Kind == outbound.OAuth2 || m.Kind == outbound.OAuth1, GrantedTo: o.config.ClientID,
 		Within: func(ctx context.Context, tx *sql.Tx, before, after *connections.Connection) error {
 			switch {
 			case before.Status == connections.Disabled:
 				return errDisabled
 			case o.isStale(before):
 				return errReplaced
+			case after.EnabledReason == connections.ReasonClientChanged:
+				return linkProblem(wordsChanged)
 			case before.Account.ID == "" || before.Account.ID == after.Account.ID:
 			case after.Account.ID == "":
 				return errUnnamed

@@ -68,6 +68,16 @@ func (a accounts) Change(ctx context.Context, tx *sql.Tx, env id.Environment, uu
 	if err != nil {
 		return err
 	}
+	if outcome.State == tokens.Foreign {
+		// What this node knows of the configuration may be older than its last change, which this status would outlive.
+		sets, err := a.svc.auth.vault.Sets(ctx, tx, env, []string{uuid})
+		if err != nil {
+			return err
+		}
+		if foreign, err := isForeign(ctx, tx, &c, sets[uuid].ClientID); err != nil || !foreign {
+			return err
+		}
+	}
 	before := c
 	kinds := a.svc.auth.follow(&c, outcome)
 	if before.EnabledStatus == c.EnabledStatus && before.EnabledReason == c.EnabledReason &&
@@ -122,6 +132,8 @@ func (a *authenticator) follow(c *Connection, o *tokens.Outcome) []ChangeKind {
 		return c.moveTo(Expired, o.Reason)
 	case tokens.Moved:
 		return c.moveTo(NeedsReauth, ReasonHostChanged)
+	case tokens.Foreign:
+		return c.moveTo(NeedsReauth, ReasonClientChanged)
 	}
 	return nil
 }

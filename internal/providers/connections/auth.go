@@ -2,7 +2,6 @@ package connections
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -210,6 +209,9 @@ func (a *authenticator) test(ctx context.Context, v *apperr.Violations, engine *
 	var err error
 	if store.ClientID, err = a.clientOf(ctx, current, mode); err != nil {
 		return err
+	}
+	if ch.GrantedTo != "" && mode.Client {
+		store.ClientID = ch.GrantedTo
 	}
 	if _, refreshes := values[tokens.RefreshToken]; refreshes && mode.Client && store.ClientID == "" {
 		return notConfigured(current) // the refresh token could not be used
@@ -423,77 +425,4 @@ func addError(v *apperr.Violations, err error) {
 		return
 	}
 	v.Add("body", "outbound", "no request to the provider can be made from it")
-}
-
-// assign sets the fields of the connection's own row.
-func (a *authChange) assign(c *Connection) {
-	if a != nil {
-		c.AuthMode, c.Config, c.Account = a.mode, a.config, a.account
-	}
-}
-
-// apply makes the change to a locked connection, in the transaction. It returns what kinds of changes it is.
-func (a *authChange) apply(ctx context.Context, auth *authenticator, tx *sql.Tx, c *Connection,
-	now time.Time) ([]ChangeKind, error) {
-	if a == nil {
-		return nil, nil
-	}
-	a.assign(c)
-	switch {
-	case a.drop:
-		if err := auth.vault.Delete(ctx, tx, c.Environment, c.UUID); err != nil {
-			return nil, err
-		}
-		return c.moveTo(Active, ""), forgetHealth(ctx, tx, c.Environment, c.UUID)
-	case a.store != nil:
-		a.store.ConnectionUUID, a.store.Environment = c.UUID, c.Environment
-		set, err := auth.vault.Store(ctx, tx, a.store)
-		if err != nil {
-			return nil, err
-		}
-		if err := auth.tokens.Schedule(ctx, tx, &set, a.source); err != nil {
-			return nil, err
-		}
-		kinds := append(c.moveTo(Active, ""), Connected)
-		if a.report == nil {
-			return kinds, forgetHealth(ctx, tx, c.Environment, c.UUID)
-		}
-		health := (*Health)(nil).after(a.report, now)
-		return kinds, storeHealth(ctx, tx, c.Environment, c.UUID, &health)
-	case c.Credentials != nil && !contain(allowedHosts(a.source.Engine, a.source.Target, c.Credentials), a.hosts):
-		return c.moveTo(NeedsReauth, ReasonHostChanged), nil
-	case c.Credentials != nil && c.EnabledReason == ReasonHostChanged:
-		return c.restore(), nil // the change was reversed before anything was sent
-	default:
-		return nil, nil
-	}
-}
-
-// moveTo gives the connection another status, which shows while no user disables it, and returns the kinds of that
-// change.
-func (c *Connection) moveTo(status Status, reason string) []ChangeKind {
-	before := c.EnabledStatus
-	c.EnabledStatus, c.EnabledReason = status, reason
-	if c.Status != Disabled {
-		c.Status, c.StatusReason = status, reason
-	}
-	lost := map[Status]ChangeKind{NeedsReauth: LostCredentials, Expired: HasExpired, Error: Fails, Revoked: WasRevoked}
-	kind, isLost := lost[status]
-	_, wasLost := lost[before]
-	switch {
-	case before == status:
-		return nil
-	case isLost:
-		return []ChangeKind{kind}
-	case wasLost && status == Active:
-		return []ChangeKind{Recovered}
-	default:
-		return nil
-	}
-}
-
-// equals reports whether the change leaves a connection as it is.
-func (a *authChange) equals(c *Connection) bool {
-	return a == nil || a.store == nil && (!a.drop || c.Credentials == nil) && a.mode == c.AuthMode &&
-		maps.Equal(a.config, c.Config) && a.account == c.Account
 }

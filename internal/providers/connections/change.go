@@ -38,6 +38,8 @@ type Change struct {
 	// Granted says that the provider has just issued the credentials to the gateway. Their test does not count among those
 	// of credentials that someone was given, because no one guesses with them, and they cannot be asked for again.
 	Granted bool
+	// GrantedTo is the OAuth client that they were issued to; empty for the present one of the provider configuration.
+	GrantedTo string
 	// Within is called in the transaction of the change, with the connection before and after it. An error undoes the
 	// change. It is for those who store a part of the change themselves.
 	Within func(ctx context.Context, tx *sql.Tx, before, after *Connection) error

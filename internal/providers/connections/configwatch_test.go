@@ -11,6 +11,7 @@ import (
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/await"
 	"sallyport/internal/providers/configs"
 	"sallyport/internal/providers/connections"
 )
@@ -115,5 +116,32 @@ func TestFirstClient(t *testing.T) {
 		change(patch.To("second"), connections.NeedsReauth)
 		change(patch.Clear[string](), connections.NeedsReauth)
 		change(patch.To("first"), connections.Active)
+	})
+}
+
+// Tokens that are stored next to a change of the OAuth client belong to the former one, and no worker that follows the
+// change has seen them. They end in needs_reauth when they are renewed, nothing is sent, and the former client can use
+// them when it returns.
+func TestTokensOfAFormerClient(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w, _ := newTokenWorld(t, s)
+		p := newRotor(t)
+		w.rotating(t, p)
+		_, err := s.DB.Write().ExecContext(t.Context(), `UPDATE connection_credentials SET client_id = 'the-former'`)
+		require.NoError(t, err)
+		exchanges, service := connections.TokensModule(w.svc).Services[0], connections.TokensModule(w.svc).Services[1]
+		w.clock.Advance(50 * time.Second)
+		require.NoError(t, service.Start(t.Context()))
+		await.Condition(t, "the status", func() bool { return w.read(t, "oauth2").Status == connections.NeedsReauth })
+		require.NoError(t, service.Drain(t.Context()))
+		require.NoError(t, service.Stop(t.Context()))
+		require.NoError(t, exchanges.Stop(t.Context()))
+		require.Equal(t, connections.ReasonClientChanged, w.read(t, "oauth2").StatusReason)
+		require.Zero(t, p.exchanges())
+		_, err = w.configs.Update(t.Context(), w.a, "acme", configs.Change{ClientID: patch.To("the-former")})
+		require.NoError(t, err)
+		w.followConfigs(t)
+		require.Equal(t, connections.Active, w.read(t, "oauth2").Status)
 	})
 }

@@ -1,6 +1,8 @@
 package connections_test
 
 import (
+	"context"
+	"database/sql"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
@@ -72,5 +75,70 @@ func TestWorkerIsFair(t *testing.T) {
 		require.NoError(t, exchanges.Stop(t.Context()))
 		require.Equal(t, connections.Active, w.read(t, "hangs-00").Status, "an outage condemns no one")
 		require.Zero(t, count(t, w, "SELECT count(*) FROM token_refreshes WHERE lease <> ''"))
+	})
+}
+
+// The outcome of a renewal is stored before the jobs that wait, with the requests of its environment: another tenant's
+// work in the class of jobs would keep it waiting until its lease has ended, and tokens that the provider has replaced
+// would be lost.
+func TestOutcomesGoBeforeJobs(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		if s.DB.Engine() != db.SQLite {
+			t.Skip("only SQLite's writers take turns")
+		}
+		w := newWorld(t, s)
+		var mu sync.Mutex
+		var order []string
+		note := func(what string) {
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, what)
+		}
+		w.hooks = append(w.hooks, func(_ context.Context, _ *sql.Tx, _ *connections.Connection,
+			kind connections.ChangeKind) error {
+			if kind == connections.LostCredentials {
+				note("outcome")
+			}
+			return nil
+		})
+		w, _ = w.withTokens(t)
+		p := newRotor(t)
+		reached, release := make(chan struct{}), make(chan struct{})
+		p.set(func() { p.before = func() { close(reached); <-release } })
+		w.rotating(t, p)
+		exchanges, service := connections.TokensModule(w.svc).Services[0], connections.TokensModule(w.svc).Services[1]
+		w.clock.Advance(50 * time.Second)
+		require.NoError(t, service.Start(t.Context()))
+		await.Value(t, "the exchange", reached)
+		// No further look at what is due needs the writer.
+		require.NoError(t, service.Drain(t.Context()))
+
+		var all sync.WaitGroup
+		begun, end := make(chan struct{}), make(chan struct{})
+		write := func(owner string, fn func()) {
+			all.Go(func() {
+				ctx := db.WithOwner(db.WithTurn(t.Context(), db.TurnJob), owner)
+				if err := s.DB.Tx(ctx, func(*sql.Tx) error { fn(); return nil }); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		write("busy", func() { close(begun); <-end })
+		await.Value(t, "the writer", begun)
+		const jobs = 20
+		for i := range jobs {
+			write(fmt.Sprint("env-", i), func() { note("job") })
+		}
+		await.Condition(t, "the jobs", func() bool { return s.DB.Waiting() == jobs })
+		p.set(func() { p.refresh = "" }) // the provider refuses the token, which is an event
+		close(release)
+		await.Condition(t, "the outcome", func() bool { return s.DB.Waiting() == jobs+1 })
+		close(end)
+		all.Wait()
+		require.NoError(t, service.Stop(t.Context()))
+		require.NoError(t, exchanges.Stop(t.Context()))
+		require.Equal(t, "outcome", order[0], order)
+		require.Len(t, order, jobs+1)
 	})
 }

@@ -44,7 +44,7 @@ func (s *Service) run(ctx context.Context, held *row, asked bool) error {
 	case a.Idle:
 		return s.finish(ctx, held, postponed(now), nil, "", notReady("The connection is disabled", nil))
 	case a.Foreign:
-		return s.finish(ctx, held, postponed(now), nil, "", errForeign())
+		return s.finish(ctx, held, postponed(now), &Outcome{State: Foreign}, "", errForeign())
 	case a.Dead && !asked:
 		return s.finish(ctx, held, postponed(now), nil, "", errDead())
 	}

@@ -63,6 +63,8 @@ const (
 	Ended State = "ended"
 	// Moved: requests would go to hosts for which they were not given.
 	Moved State = "moved"
+	// Foreign: they belong to another OAuth client than the present one.
+	Foreign State = "foreign"
 )
 
 // Reasons of states.

@@ -1,9 +1,12 @@
 package connectinghttp_test
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -197,6 +200,41 @@ func TestClientChanges(t *testing.T) {
 			require.Contains(t, page.text, "have changed since the link was made")
 		}
 		require.Nil(t, w.get("c").Credentials)
+	})
+}
+
+// Another OAuth client that is set while the provider responds gets none of the former one's tokens: nothing is stored,
+// and the page says why.
+func TestClientChangesMeanwhile(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w := newWorld(t, s)
+		w.client("client")
+		var at, next atomic.Value
+		at.Store("")
+		w.provider.gate = func(r *http.Request) {
+			if at.CompareAndSwap(r.URL.Path, "") {
+				id, _ := next.Load().(string)
+				if _, err := w.configs.Update(context.WithoutCancel(t.Context()), w.actor, "acme",
+					configs.Change{ClientID: patch.To(id)}); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		for i, path := range []string{"/token", "/me"} {
+			id := strings.TrimPrefix(path, "/")
+			_, err := w.configs.Update(t.Context(), w.actor, "acme", configs.Change{ClientID: patch.To("client")})
+			require.NoError(t, err)
+			link, b := w.link(id, "oauth2"), w.browser()
+			q := b.authorize(link, "oauth2")
+			next.Store(fmt.Sprint("client-", i))
+			at.Store(path)
+			page := b.comeBack("acme", granted(q.Get("state")))
+			require.Equal(t, "", at.Load(), "the client has changed")
+			require.Contains(t, page.text, "have changed since the link was made", path)
+			require.Nil(t, w.get(id).Credentials)
+			require.Equal(t, connections.Pending, w.get(id).Status)
+		}
 	})
 }
 
