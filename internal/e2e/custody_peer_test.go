@@ -73,7 +73,10 @@ auth:
   - mode: github_app
     token_url: "${config.base_url}/app/installations/${cred.installation_id}/access_tokens"
     token: {access: /token, default_ttl: 1h}
-    revoke: {method: DELETE, url: "${config.base_url}/installation/token", headers: {Authorization: "Bearer ${cred.access_token}"}}
+    revoke:
+      method: DELETE
+      url: "${config.base_url}/installation/token"
+      headers: {Authorization: "Bearer ${cred.access_token}"}
   - mode: session_token
     login: {url: "${config.base_url}/login", json: {username: "${cred.username}", password: "${cred.password}"}}
     token: {default_ttl: 1h}

@@ -58,8 +58,8 @@ func (s *tokenServer) take() (sent url.Values, bearer string) {
 	return sent, bearer
 }
 
-// What the running gateway sends to token endpoints is verified by a library of another language, the npm package jose,
-// with the public key alone: the assertions of http's JWT bearer, the assertions of clients with a key of their own and
+// A library of another language, the npm package jose, verifies what the running gateway sends to token endpoints with
+// the public key alone: the assertions of http's JWT bearer, the assertions of clients with a key of their own and
 // with one of their provider configuration, the token of an app of GitHub's shipped definition and the assertion of a
 // service account of Google's. Each names its key, where it has a name, its issuer and its audience.
 func TestMintedAssertions(t *testing.T) {
@@ -126,8 +126,8 @@ func TestMintedAssertions(t *testing.T) {
 				object{"issuer": "client-of-http", "subject": "client-of-http", "audience": endpoint}},
 			"app": {"github", "github_app", object{"installation_id": "42"}, emulator, "", "RS256", public, nil,
 				object{"issuer": "client-of-github", "maxTokenAge": "10 minutes"}},
-			"service account": {"google", "service_account", object{"key": string(serviceAccount), "subject": "ada@example.test"},
-				emulator, "assertion", "RS256", public, "k1", object{"issuer": "me@project.iam.gserviceaccount.com",
+			"service account": {"google", "service_account",
+				object{"key": string(serviceAccount), "subject": "ada@example.test"}, emulator, "assertion", "RS256", public, "k1", object{"issuer": "me@project.iam.gserviceaccount.com",
 					"subject": "ada@example.test", "audience": server.URL + "/oauth2/token"}},
 		} {
 			id := strings.ReplaceAll(name, " ", "-")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"strings"
 	"testing/fstest"
 
 	"github.com/pressly/goose/v3"
@@ -26,6 +27,11 @@ var ErrPending = errors.New("the database schema is older than this binary; run 
 // ErrInterrupted is the error of migrations that were stopped before the last one. Each is complete, or has changed
 // nothing, or is completed by the next run.
 var ErrInterrupted = errors.New("the migration was interrupted; complete steps stay, and the next run continues")
+
+// ErrBusy is the error of a migration that has not got a table in time. It has changed nothing, and the next run
+// continues with it.
+var ErrBusy = errors.New("a transaction of a running node, a backup or a query holds a table that the migration " +
+	"changes; nothing waits for it any more; run the migration again")
 
 // State is the migration state of a database.
 type State struct {
@@ -80,7 +86,11 @@ func Up(ctx context.Context, d *db.DB) (before, after State, err error) {
 	if current > latest {
 		return before, before, ErrNewer
 	}
-	if _, err := p.Up(ctx); err != nil {
+	_, err = p.Up(ctx)
+	switch {
+	case db.IsLockTimeout(err):
+		return before, before, fmt.Errorf("migrate: %w (%w)", ErrBusy, err)
+	case err != nil:
 		return before, before, fmt.Errorf("migrate: %w", err)
 	}
 	return before, State{Current: latest, Latest: latest}, nil
@@ -117,6 +127,9 @@ func provider(d *db.DB) (*goose.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
+	if d.Engine() == db.Postgres {
+		limitWaits(files)
+	}
 	p, err := goose.NewProvider(dialect, d.Schema(), files, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("load the migrations: %w", err)
@@ -124,8 +137,24 @@ func provider(d *db.DB) (*goose.Provider, error) {
 	return p, nil
 }
 
+// firstLimited is the name of the first migration whose wait for a lock is limited.
+const firstLimited = "00062"
+
+// limitWaits makes migrations release what they have locked, and fail, when PostgreSQL does not give them another lock
+// in time: a statement that waits for its lock makes all later ones on the table wait, those of the nodes, too. Those
+// without a transaction build indexes, which wait without holding anyone up.
+func limitWaits(files fstest.MapFS) {
+	const begin = "-- +goose Up\n"
+	for name, file := range files {
+		text := string(file.Data)
+		if name >= firstLimited && !strings.Contains(text, "+goose NO TRANSACTION") {
+			file.Data = []byte(strings.Replace(text, begin, begin+"SET LOCAL lock_timeout = '5s';\n", 1))
+		}
+	}
+}
+
 // merge combines the top-level files of several trees.
-func merge(trees ...fs.FS) (fs.FS, error) {
+func merge(trees ...fs.FS) (fstest.MapFS, error) {
 	all := fstest.MapFS{}
 	for _, tree := range trees {
 		names, err := fs.Glob(tree, "*.sql")

@@ -69,7 +69,7 @@ func (a accounts) Change(ctx context.Context, tx *sql.Tx, env id.Environment, uu
 		return err
 	}
 	if outcome.State == tokens.Foreign {
-		// What this node knows of the configuration may be older than its last change, which this status would outlive.
+		// This node may know an older configuration, and the status would outlive the change that this one missed.
 		sets, err := a.svc.auth.vault.Sets(ctx, tx, env, []string{uuid})
 		if err != nil {
 			return err

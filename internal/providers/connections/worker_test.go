@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -140,5 +141,49 @@ func TestOutcomesGoBeforeJobs(t *testing.T) {
 		require.NoError(t, exchanges.Stop(t.Context()))
 		require.Equal(t, "outcome", order[0], order)
 		require.Len(t, order, jobs+1)
+	})
+}
+
+// A lease that ends while the node still waits for the provider, or for the database to take the outcome, does not make
+// the same node send the refresh token a second time, for which the provider would end the grant. The outcome is
+// stored.
+func TestOneExchangeAfterTheLease(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w, _ := newTokenWorld(t, s)
+		p := newRotor(t)
+		var begun atomic.Int32
+		release := make(chan struct{})
+		end := sync.OnceFunc(func() { close(release) })
+		t.Cleanup(end) // a failed test ends, too
+		p.set(func() { p.before = func() { begun.Add(1); <-release } })
+		c := w.rotating(t, p)
+		exchanges, service := connections.TokensModule(w.svc).Services[0], connections.TokensModule(w.svc).Services[1]
+		w.clock.Advance(50 * time.Second)
+		require.NoError(t, service.Start(t.Context()))
+		await.Condition(t, "the exchange", func() bool { return begun.Load() == 1 })
+		for range 5 { // the worker looks again
+			await.Condition(t, "the worker's timer", func() bool { return w.clock.Timers() > 0 })
+			w.clock.Advance(time.Minute)
+		}
+		require.Positive(t, count(t, w, fmt.Sprint("SELECT count(*) FROM token_refreshes WHERE lease_until_ms < ",
+			w.clock.Now().UnixMilli())), "the lease has ended")
+		asked := make(chan error, 1)
+		go func() {
+			_, err := connections.AccessToken(t.Context(), w.svc, &c)
+			asked <- err
+		}()
+		await.Condition(t, "the request and the worker wait", func() bool { return w.clock.Timers() > 1 })
+		end()
+		await.Condition(t, "the outcome", func() bool {
+			w.clock.Advance(100 * time.Millisecond)
+			return w.read(t, "oauth2").Credentials.RefreshedAt != nil && len(asked) == 1
+		})
+		require.NoError(t, <-asked)
+		require.NoError(t, service.Drain(t.Context()))
+		require.NoError(t, service.Stop(t.Context()))
+		require.NoError(t, exchanges.Stop(t.Context()))
+		require.EqualValues(t, 1, begun.Load())
+		require.Equal(t, connections.Active, w.read(t, "oauth2").Status)
 	})
 }

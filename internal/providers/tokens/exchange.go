@@ -22,6 +22,7 @@ import (
 // run makes the exchange of a lease and stores its outcome; asked says that a user wants it. The error says why there
 // are no new tokens.
 func (s *Service) run(ctx context.Context, held *row, asked bool) error {
+	defer s.worker.keep(held)()
 	s.cfg.Accounts.Forget(held.connectionUUID) // what another node has stored counts
 	a, err := s.cfg.Accounts.Account(ctx, held.environment, held.connectionUUID)
 	now := s.cfg.Clock.Now()

@@ -261,7 +261,10 @@ func (s *Service) Alone(ctx context.Context, env id.Environment, uuid string, fn
 		case err != nil:
 			return err
 		case held != nil:
-			return errors.Join(fn(a), s.renewSoon(ctx, held))
+			end := s.worker.keep(held)
+			err := errors.Join(fn(a), s.renewSoon(ctx, held))
+			end()
+			return err
 		case busy:
 			if err := s.waitForOther(ctx); err != nil {
 				return err
@@ -388,8 +391,8 @@ func (s *Service) acquire(ctx context.Context, env id.Environment, uuid string, 
 	now := s.cfg.Clock.Now()
 	// Many requests may need a token that is not to be had, and each of them may look many times: they read.
 	if r, found, err := find(ctx, s.cfg.DB.Read(), env, uuid); err == nil && found {
-		if free, busy, err := r.isFree(seen, now, why); !free {
-			return nil, busy, err
+		if free, busy, err := r.isFree(seen, now, why); !free || s.worker.keeps(&r) {
+			return nil, busy || free, err
 		}
 	}
 	err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
@@ -407,6 +410,9 @@ func (s *Service) acquire(ctx context.Context, env id.Environment, uuid string, 
 		var free bool
 		if free, busy, err = r.isFree(seen, now, why); !free {
 			return err
+		}
+		if busy = s.worker.keeps(&r); busy {
+			return nil
 		}
 		rows, err := take(ctx, tx, env, []string{uuid}, id.NewRandom(""), now, now.Add(s.cfg.Lease), false)
 		if err != nil {

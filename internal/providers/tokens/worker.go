@@ -43,7 +43,10 @@ type worker struct {
 	byEnv    map[id.Environment]int
 	byTarget map[string]int
 	byHost   map[string]int
-	wake     jobs.Wake
+	// leases are those of which this node still has an exchange or its outcome, by connection. No other exchange of these
+	// begins here, although the lease may have ended: the outcome may still be waiting for the database.
+	leases map[string]string
+	wake   jobs.Wake
 	// draining: nothing new is claimed; closing: the service ends with the last exchange.
 	draining, closing bool
 	// exchanges are those in progress, of requests too; idle is closed when the last of them has ended.
@@ -55,8 +58,9 @@ type worker struct {
 
 func newWorker() worker {
 	return worker{byEnv: map[id.Environment]int{}, byTarget: map[string]int{}, byHost: map[string]int{},
-		wake: jobs.NewWake(),
-		idle: make(chan struct{})}
+		leases: map[string]string{},
+		wake:   jobs.NewWake(),
+		idle:   make(chan struct{})}
 }
 
 // target is what has a share: an endpoint, for the connections of an environment.
@@ -129,6 +133,28 @@ func (w *worker) signalIdle() {
 	}
 }
 
+// keep notes that this node has an exchange of the lease, until the returned function is called.
+func (w *worker) keep(r *row) (end func()) {
+	uuid, lease := r.connectionUUID, r.lease
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.leases[uuid] = lease
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.leases[uuid] == lease {
+			delete(w.leases, uuid)
+		}
+	}
+}
+
+// keeps reports whether this node still has the exchange of a lease that the row has.
+func (w *worker) keeps(r *row) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return r.lease != "" && w.leases[r.connectionUUID] == r.lease
+}
+
 // start begins to renew what is due.
 func (s *Service) start(ctx context.Context) error {
 	inner, cancel := context.WithCancel(db.WithTurn(context.WithoutCancel(ctx), db.TurnJob))
@@ -193,7 +219,7 @@ func (s *Service) claim(ctx context.Context) (int, error) {
 	}
 	var places []*row
 	for i := range due {
-		if len(places) < claimBatch && s.worker.enter(&due[i]) {
+		if len(places) < claimBatch && !s.worker.keeps(&due[i]) && s.worker.enter(&due[i]) {
 			places = append(places, &due[i])
 		}
 	}
