@@ -13,7 +13,8 @@ import (
 	"golang.org/x/term"
 )
 
-// browserTimeout bounds the program that shows a page: it passes the page to a browser, and ends.
+// browserTimeout is how long the command waits for the program that shows a page: it passes the page to a browser, and
+// ends.
 const browserTimeout = 10 * time.Second
 
 // browseWith returns what shows a page to the user, and reports whether it was shown. That is only so at a terminal
@@ -28,9 +29,27 @@ func browseWith(goos string, environ []string, out io.Writer) func(ctx context.C
 		if program == nil {
 			return false
 		}
-		ctx, cancel := context.WithTimeout(ctx, browserTimeout)
-		defer cancel()
-		return exec.CommandContext(ctx, program[0], program[1:]...).Run() == nil //nolint:gosec // of browserOf
+		return show(ctx, program, browserTimeout)
+	}
+}
+
+// show runs a program and reports whether it has shown a page: it ended without an error in time, or it still runs and
+// so is the browser itself, which stays. A machine without a desktop has no such program, or one that fails.
+func show(ctx context.Context, program []string, timeout time.Duration) bool {
+	// The browser outlives the command.
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), program[0], program[1:]...) //nolint:gosec // of browserOf
+	if err := cmd.Start(); err != nil {
+		return false
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	limit, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	select {
+	case err := <-ended:
+		return err == nil
+	case <-limit.Done():
+		return ctx.Err() == nil
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -232,4 +233,24 @@ func TestBrowserOf(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, file.Close()) }()
 	require.False(t, browseWith("linux", screen, file)(t.Context(), page), "no terminal")
+}
+
+// A machine without a desktop has no program that shows a page, or one that fails: then the link is only printed, and
+// the command waits as ever. A program that goes on is a browser.
+func TestShow(t *testing.T) {
+	t.Parallel()
+	const long = time.Minute
+	require.False(t, show(t.Context(), []string{filepath.Join(t.TempDir(), "xdg-open"), "https://gw.example/"}, long))
+	require.False(t, show(t.Context(), []string{"false"}, long))
+	require.True(t, show(t.Context(), []string{"true"}, long))
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, exec.CommandContext(t.Context(), "mkfifo", pipe).Run())
+	browser := []string{"cat", pipe} // until someone has written into it
+	require.True(t, show(t.Context(), browser, time.Millisecond))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.False(t, show(ctx, browser, long), "interrupted")
+	f, err := os.OpenFile(pipe, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
 }

@@ -120,6 +120,9 @@ func (s *Service) returned(ctx context.Context, env id.Environment, key string, 
 // arrive exchanges what the provider sent for tokens. It connects, or asks for which of several accounts.
 func (s *Service) arrive(ctx context.Context, o *opened, page *Page, f *flow, query url.Values) (*Step, error) {
 	m := page.Mode
+	if o.differs(f.Given) {
+		return s.conclude(ctx, o, page, nil, errSettings())
+	}
 	grant, config, err := s.grant(ctx, o, m, f, query)
 	if err != nil {
 		return s.conclude(ctx, o, page, nil, err)
@@ -189,6 +192,9 @@ func (s *Service) choose(ctx context.Context, o *opened, state secretbox.Secret,
 	if !slices.ContainsFunc(f.Choices, func(c outbound.Choice) bool { return c.ID == account }) {
 		page.Errors = append(page.Errors, "Choose one of the accounts.")
 		return s.ask(ctx, o, page, &f)
+	}
+	if o.differs(f.Given) {
+		return s.conclude(ctx, o, page, nil, errSettings())
 	}
 	config := maps.Clone(f.Given)
 	if config == nil {

@@ -123,7 +123,10 @@ func (s *Service) Reconnect(ctx context.Context, actor access.Principal, provide
 		return Made{}, err
 	}
 	var v apperr.Violations
-	mode := modeOf(&c)
+	mode, err := s.modeOfNext(ctx, &c)
+	if err != nil {
+		return Made{}, err
+	}
 	l, token, err := s.prepare(ctx, &v, actor.Environment, providerConfigKey, mode, &n)
 	if at := v.At("connect"); n.UserID != "" && n.UserID != c.OwnerUserID {
 		at.Add("user_id", "coherent", "must be the member to whom the connection belongs, or absent: that does not change")
@@ -138,7 +141,7 @@ func (s *Service) Reconnect(ctx context.Context, actor access.Principal, provide
 	}
 	c, err = s.cfg.Connections.Offer(ctx, actor, providerConfigKey, connectionID, func(ctx context.Context, tx *sql.Tx,
 		now *connections.Connection) (audit.State, error) {
-		if now.UUID != c.UUID || modeOf(now) != mode {
+		if now.UUID != c.UUID || modeOf(now) != modeOf(&c) {
 			return nil, apperr.New(apperr.CodePreconditionFailed,
 				"Another request has changed the connection meanwhile; try again")
 		}
@@ -157,6 +160,24 @@ func modeOf(c *connections.Connection) string {
 		return ""
 	}
 	return c.AuthMode
+}
+
+// modeOfNext is the mode of another link for a connection: of one that no one has connected yet that of the link before,
+// as long as the definition has it.
+func (s *Service) modeOfNext(ctx context.Context, c *connections.Connection) (string, error) {
+	provider, ok := s.cfg.Providers.Get(c.Provider)
+	if c.Credentials != nil || c.EnabledStatus != connections.Pending || !ok || provider.Outbound == nil {
+		return modeOf(c), nil
+	}
+	before, found, err := findLink(ctx, s.cfg.DB.Read(), new(db.Where).And("environment_id = ?", string(c.Environment)).
+		And("connection_uuid = ?", c.UUID))
+	if err != nil || !found {
+		return "", err
+	}
+	if _, known := provider.Outbound.Mode(before.mode); before.mode == "" || !known {
+		return "", nil
+	}
+	return before.mode, nil
 }
 
 // details are what the audit trail says about a link. Anyone who opens it gives or replaces credentials.

@@ -168,6 +168,31 @@ var (
 	errReplaced = errors.New("the credentials have been given or removed in another way")
 )
 
+// errSettings says that someone has changed a setting while a person was at the provider.
+func errSettings() error {
+	return apperr.New(apperr.CodePreconditionFailed, "Another request has changed the connection meanwhile; try again")
+}
+
+// differs reports whether one of the settings that a person has entered has another value by now.
+func (o *opened) differs(given map[string]string) bool {
+	for name, value := range given {
+		if now := o.connection.Config[name]; now != "" && now != value {
+			return true
+		}
+	}
+	return false
+}
+
+// overwrites reports whether one of the settings to store is another than it was when the link was read.
+func (o *opened) overwrites(config map[string]string, now *connections.Connection) bool {
+	for name := range config {
+		if now.Config[name] != o.connection.Config[name] {
+			return true
+		}
+	}
+	return false
+}
+
 // connect tests credentials and stores them, and marks the link as used.
 func (s *Service) connect(ctx context.Context, o *opened, m *outbound.Mode, config map[string]string,
 	given connections.Credentials) error {
@@ -183,6 +208,8 @@ func (s *Service) connect(ctx context.Context, o *opened, m *outbound.Mode, conf
 				return errDisabled
 			case o.isStale(before):
 				return errReplaced
+			case o.overwrites(config, before):
+				return errSettings()
 			case after.EnabledReason == connections.ReasonClientChanged:
 				return linkProblem(wordsChanged)
 			case before.Account.ID == "" || before.Account.ID == after.Account.ID:

@@ -383,3 +383,48 @@ func TestEnteredHosts(t *testing.T) {
 		require.Contains(t, page.text, `value="https://evil.example"`)
 	})
 }
+
+// Another link for a connection that no one has connected is for the mode of the first one.
+func TestPendingKeepsItsMode(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w := newWorld(t, s)
+		w.client("client")
+		_ = w.link("one", "api_key")
+		page := w.browser().open(w.reconnect("one"))
+		require.Equal(t, http.StatusOK, page.status, page.text)
+		require.Contains(t, page.text, `name="credential.api_key"`)
+		_ = w.link("any", "")
+		require.NotContains(t, w.browser().open(w.reconnect("any")).text, `name="credential.api_key"`, "it asks for a mode")
+	})
+}
+
+// A setting that an operator gives while a person is at the provider is not overwritten by the one that the person has
+// entered before: nothing is connected, and the person tries again.
+func TestSettingsChangeMeanwhile(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w := newWorld(t, s)
+		w.client("client")
+		w.provider.set(func(p *provider) { p.scope = "read write" })
+		link, b := w.link("c", "oauth2"), w.browser()
+		leave := func(plan string) url.Values {
+			page := b.submit(link, "mode", "oauth2", "config.plan", plan)
+			u, err := url.Parse(page.to)
+			require.NoError(t, err, page.text)
+			w.provider.set(func(p *provider) { p.challenge = u.Query().Get("code_challenge") })
+			return granted(u.Query().Get("state"))
+		}
+		back := leave("free")
+		paid := "paid"
+		_, err := w.conns.Update(t.Context(), w.actor, "acme", "c", connections.Change{
+			ConnectionConfig: patch.To(map[string]*string{"plan": &paid})})
+		require.NoError(t, err)
+		require.Contains(t, b.comeBack("acme", back).text, "The connection was changed meanwhile")
+		require.Equal(t, "paid", w.get("c").Config["plan"])
+		require.Nil(t, w.get("c").Credentials)
+		done := b.comeBack("acme", leave("free"))
+		require.Equal(t, http.StatusOK, done.status, done.text)
+		require.Equal(t, "paid", w.get("c").Config["plan"], "the page does not ask for it any more")
+	})
+}
