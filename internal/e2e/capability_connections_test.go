@@ -89,6 +89,8 @@ func connectionSamples(_ *world, f fixtures) []sample {
 	return []sample{
 		{id: "create-connection", body: object{"provider": "github", "on_conflict": "update", "connection_id": "sample-" +
 			strings.ToLower(f.environment[4:])}, status: http.StatusCreated},
+		{id: "create-connection", body: object{"provider": "http", "auth_mode": "bearer", "connect": object{"state": "s"},
+			"connection_config": object{"base_url": "https://api.example.com"}}, status: http.StatusCreated},
 		{id: "list-connections", status: http.StatusOK},
 		{id: "get-connection", path: path, status: http.StatusOK},
 		{id: "test-connection", path: map[string]string{"provider": "http", "connection_id": f.name + "-api"},
@@ -106,6 +108,8 @@ func connectionSamples(_ *world, f fixtures) []sample {
 		{id: "delete-webhook-enrolment", path: enrolling, status: http.StatusNoContent},
 		{id: "operate-connection", path: path, body: object{"tags": object{"sample": nil}}, status: http.StatusOK},
 		{id: "operate-connection", path: tokens, body: object{"operation": "refresh"}, status: http.StatusOK},
+		{id: "operate-connection", path: tokens, body: object{"operation": "reconnect", "connect": object{"state": "s"}},
+			status: http.StatusOK},
 		{id: "operate-connection", path: tokens, body: object{"operation": "revoke"}, status: http.StatusOK,
 			stage: removes},
 		{id: "operate-connection", path: path, body: object{"operation": "disable"}, status: http.StatusOK,

@@ -41,8 +41,10 @@ func (capabilities) ProviderConfigs() capability {
 		},
 		lists: map[string]map[string]string{"list-provider-configs": {"provider": "github", "q": "g"}},
 		references: map[string]func(r foreign, operation, field string){
-			"create-provider-config client_id": namesNoResource,
-			"update-provider-config client_id": namesNoResource,
+			"create-provider-config client_id":      namesNoResource,
+			"create-provider-config private_key_id": namesNoResource,
+			"update-provider-config client_id":      namesNoResource,
+			"update-provider-config private_key_id": namesNoResource,
 		},
 	}
 }

@@ -253,7 +253,13 @@ func (p *proposal) checkVerification(violations *apperr.Violations) error {
 		violations.Add("webhook.alias", "coherent", "must not be set: where nothing is proved the path must not be guessed")
 	}
 	touched := p.creating || p.change.Secret.Set || p.change.Params.Set || p.change.URLBase.Set || p.change.Scheme.Set
-	if !touched || p.provider == nil || p.provider.Webhooks == nil {
+	if !touched || p.provider == nil {
+		return nil
+	}
+	if p.provider.Webhooks == nil {
+		if wrong := verification.CheckURLBase(p.next.Webhook.URLBase); p.change.URLBase.Set && wrong != "" {
+			violations.Add("webhook.url_base", "format", wrong)
+		}
 		return nil
 	}
 	engine := p.provider.Webhooks

@@ -124,7 +124,7 @@ func (e *Engine) Bind(s Settings) (*Verifier, error) {
 			fs.add("params."+name, ruleCoherent, "has no effect unless %s is set", b.offBy[name])
 		}
 	}
-	if wrong := checkURLBase(s.URLBase); wrong != "" {
+	if wrong := CheckURLBase(s.URLBase); wrong != "" {
 		fs.add("url_base", ruleFormat, "%s", wrong)
 	}
 	if len(planViolations) == 0 {

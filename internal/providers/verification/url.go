@@ -69,8 +69,8 @@ func variantBase(base string, v urlVariant) string {
 	return base
 }
 
-// checkURLBase returns what is wrong with a connection's url_base, or nothing.
-func checkURLBase(base string) string {
+// CheckURLBase returns what is wrong with a connection's url_base, or nothing.
+func CheckURLBase(base string) string {
 	if base == "" {
 		return ""
 	}

@@ -100,14 +100,19 @@ func TestHoldsGoOnAfterAStandstill(t *testing.T) {
 		w.store.follow.changed(late)
 		w.follower.subs = stands
 		w.clock.Advance(longestLookPause)
-		for what, run := range map[string]func(){
-			"a look at all, and a change": func() { w.clock.Advance(pollInterval) },
-			"a look at what has changed":  func() { w.store.follow.changed(late) },
+		for _, c := range []struct {
+			what string
+			run  func()
+		}{
+			{"a look at all, and a change", func() { w.clock.Advance(pollInterval) }},
+			{"a look at what has changed", func() { w.store.follow.changed(late) }},
 		} {
-			run()
-			require.LessOrEqual(t, w.follower.run(t.Context()), longestLookPause, what)
+			c.run()
+			before := stands.times[late]
+			require.LessOrEqual(t, w.follower.run(t.Context()), longestLookPause, c.what)
+			require.Greater(t, stands.times[late], before, c.what)
+			require.LessOrEqual(t, w.follower.changes.length, longestTurnPause, c.what)
 			w.clock.Advance(longestLookPause)
 		}
-		require.LessOrEqual(t, w.follower.changes.length, longestTurnPause)
 	})
 }
