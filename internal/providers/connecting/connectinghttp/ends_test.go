@@ -400,7 +400,7 @@ func TestPendingKeepsItsMode(t *testing.T) {
 }
 
 // A setting that an operator gives while a person is at the provider is not overwritten by the one that the person has
-// entered before: nothing is connected, and the person tries again.
+// entered before: nothing is connected, and the person is asked again.
 func TestSettingsChangeMeanwhile(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
