@@ -92,7 +92,7 @@ func TestReplaysOverTheAPI(t *testing.T) {
 		r.refuse(exitUsage, "--to-subscription-id: must be the id", "replays", "create", "--all", "--to-subscription-id", "x")
 		r.refuse(exitUsage, "--status must be one of", "replays", "list", "--status", "lost")
 		r.refuse(exitUsage, "--wait and --dry-run", "replays", "create", "--all", "--wait", "--dry-run")
-		r.refuse(exitUsage, "event_uuids[0]", "replays", "create", "--event-uuid", "x")
+		r.refuse(exitUsage, "--event-uuid: ", "replays", "create", "--event-uuid", "x")
 		r.refuse(exitFailed, "not_found", "replays", "show", "rpl_none")
 	})
 }
