@@ -149,7 +149,7 @@ func TestConnect(t *testing.T) {
 		r.refuse(exitUsage, "must be an active member of the team", append(create, "--connect", "--user",
 			"usr_00000000000000000000000000")...)
 		require.NotContains(t, r.do("connections", "list", "--owner", "usr_00000000000000000000000000"), "octo")
-		r.refuse(exitUsage, "expires_in", append(create, "--connect", "--expires-in", "25h")...)
+		r.refuse(exitUsage, "--expires-in: ", append(create, "--connect", "--expires-in", "25h")...)
 		r.refuse(exitUsage, "from 1m to 24h", append(create, "--connect", "--expires-in", "1ms")...)
 		r.refuse(exitFailed, "not_found", "connections", "reconnect", "acme", "missing")
 	})
