@@ -114,21 +114,21 @@ func (r *connectionRow) secret() string {
 }
 
 type connectionsList struct {
-	Provider []string `placeholder:"KEY" help:"Only connections of these provider configurations."`
-	Status   []string `placeholder:"STATUS" enum:"pending,active,needs_reauth,expired,error,revoked,disabled" help:"Only connections with one of these statuses: pending, active, needs_reauth, expired, error, revoked, disabled."`
-	Health   []string `placeholder:"STATUS" enum:"healthy,unknown,degraded,unhealthy" help:"Only connections whose last test had one of these outcomes: healthy, unknown, degraded, unhealthy."`
-	AuthMode []string `placeholder:"MODE" help:"Only connections whose credentials are for one of these modes, or none."`
-	Owner    []string `placeholder:"ID" help:"Only connections that belong to these members of the team, by their user ids."`
-	Tag      []string `placeholder:"KEY=VALUE" sep:"none" help:"Only connections with this tag; given several times, with all of them."`
-	Q        string   `name:"q" placeholder:"PREFIX" help:"Only connections with ids that begin with this text."`
-	paging   `embed:""`
-	apiFlags `embed:""`
+	Provider    []string `placeholder:"KEY" help:"Only connections of these provider configurations."`
+	Status      []string `placeholder:"STATUS" enum:"pending,active,needs_reauth,expired,error,revoked,disabled" help:"Only connections with one of these statuses: pending, active, needs_reauth, expired, error, revoked, disabled."`
+	Health      []string `placeholder:"STATUS" enum:"healthy,unknown,degraded,unhealthy" help:"Only connections whose last test had one of these outcomes: healthy, unknown, degraded, unhealthy."`
+	AuthMode    []string `placeholder:"MODE" help:"Only connections whose credentials are for one of these modes, or none."`
+	OwnerUserID []string `placeholder:"ID" help:"Only connections that belong to these members of the team, by their user ids."`
+	Tag         []string `placeholder:"KEY=VALUE" sep:"none" help:"Only connections with this tag; given several times, with all of them."`
+	Q           string   `name:"q" placeholder:"PREFIX" help:"Only connections with ids that begin with this text."`
+	paging      `embed:""`
+	apiFlags    `embed:""`
 }
 
 // Run lists the connections.
 func (c *connectionsList) Run(ctx context.Context, e *env) error {
 	q := url.Values{"provider": c.Provider, "status": c.Status, "order": {c.Order}, "health": c.Health,
-		"auth_mode": c.AuthMode, "owner_user_id": c.Owner}
+		"auth_mode": c.AuthMode, "owner_user_id": c.OwnerUserID}
 	for _, tag := range c.Tag {
 		key, value, found := strings.Cut(tag, "=")
 		if !found || key == "" {

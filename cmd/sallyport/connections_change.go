@@ -122,7 +122,7 @@ type connectionsCreate struct {
 	Provider         string `placeholder:"SLUG" help:"The provider, as shown by providers list."`
 	ConnectionID     string `name:"connection-id" placeholder:"ID" help:"The id of the connection. Default: generated."`
 	OnConflict       string `enum:",error,update" default:"" placeholder:"CHOICE" help:"If the connection exists: error (the default), or update, which changes it."`
-	Connect          bool   `help:"Make a link under which a person connects their account, instead of --credentials: open it, and wait until the account is connected. Further flags for it: --user, --redirect-url, --state, --scopes, --expires-in, --no-open, --no-wait."`
+	Connect          bool   `help:"Make a link under which a person connects their account, instead of --credentials: open it, and wait until the account is connected. Further flags for it: --user-id, --redirect-url, --state, --scopes, --expires-in, --no-open, --no-wait."`
 	linkFlags        `embed:""`
 	connectionFields `embed:""`
 	apiFlags         `embed:""`
@@ -170,7 +170,7 @@ func (c *connectionsCreate) connect(body map[string]any) error {
 	}
 	if _, ok := body[memberConnect]; !ok && !c.Connect {
 		if len(terms) > 0 {
-			return usageError("--user, --redirect-url, --state, --scopes and --expires-in are for a link: give --connect, too")
+			return usageError("--user-id, --redirect-url, --state, --scopes and --expires-in are for a link: give --connect, too")
 		}
 		return nil
 	} else if !ok {

@@ -17,7 +17,7 @@ type linkFlags struct {
 	RedirectURL string        `name:"redirect-url" placeholder:"URL" help:"Where the browser goes at the end: one of the environment's connect_redirect_urls."`
 	State       string        `placeholder:"TEXT" help:"A text of your own that comes back with the browser."`
 	Scopes      []string      `placeholder:"SCOPE" help:"The OAuth scopes to request. Default: those of the provider configuration, or of the provider's definition."`
-	User        string        `placeholder:"ID" help:"The member of the team whose connection it is, and who has to sign in on the page. Only their own requests use the credentials then."`
+	UserID      string        `placeholder:"ID" help:"The member of the team whose connection it is, and who has to sign in on the page. Only their own requests use the credentials then."`
 	ExpiresIn   time.Duration `name:"expires-in" placeholder:"DURATION" help:"How long the link can be used, from 1m to 24h. Default: the server's, 30m."`
 	Open        bool          `default:"true" negatable:"" help:"Open the link in a browser, if the command runs at a terminal with a screen."`
 	Wait        bool          `default:"true" negatable:"" help:"Wait until the account is connected, unless --json is given; exit with 1 if it is not. Ctrl-C ends only the wait."`
@@ -26,7 +26,7 @@ type linkFlags struct {
 // terms returns the terms that flags give.
 func (f *linkFlags) terms() (map[string]any, error) {
 	terms := map[string]any{}
-	for name, v := range map[string]string{"redirect_url": f.RedirectURL, "state": f.State, "user_id": f.User} {
+	for name, v := range map[string]string{"redirect_url": f.RedirectURL, "state": f.State, "user_id": f.UserID} {
 		if v != "" {
 			terms[name] = v
 		}

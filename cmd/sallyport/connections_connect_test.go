@@ -145,10 +145,10 @@ func TestConnect(t *testing.T) {
 		r.refuse(exitUsage, "connect_redirect_urls", "connections", "reconnect", "acme", "octo", "--redirect-url",
 			"https://app.example.com/")
 		r.refuse(exitUsage, "give --connect, too", append(create, "--state", "s")...)
-		r.refuse(exitUsage, "give --connect, too", append(create, "--user", "usr_00000000000000000000000000")...)
-		r.refuse(exitUsage, "must be an active member of the team", append(create, "--connect", "--user",
+		r.refuse(exitUsage, "give --connect, too", append(create, "--user-id", "usr_00000000000000000000000000")...)
+		r.refuse(exitUsage, "must be an active member of the team", append(create, "--connect", "--user-id",
 			"usr_00000000000000000000000000")...)
-		require.NotContains(t, r.do("connections", "list", "--owner", "usr_00000000000000000000000000"), "octo")
+		require.NotContains(t, r.do("connections", "list", "--owner-user-id", "usr_00000000000000000000000000"), "octo")
 		r.refuse(exitUsage, "--expires-in: ", append(create, "--connect", "--expires-in", "25h")...)
 		r.refuse(exitUsage, "from 1m to 24h", append(create, "--connect", "--expires-in", "1ms")...)
 		r.refuse(exitFailed, "not_found", "connections", "reconnect", "acme", "missing")
