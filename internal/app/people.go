@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"net/url"
+	"time"
 
 	"sallyport/internal/identity"
 	"sallyport/internal/identity/members"
@@ -53,9 +54,10 @@ type people struct {
 }
 
 // Member implements connecting.People.
-func (p people) Member(ctx context.Context, q db.Querier, t id.Team, user string) (string, bool, error) {
+func (p people) Member(ctx context.Context, q db.Querier, t id.Team, env id.Environment, user string) (string, bool,
+	error) {
 	who, found, err := members.ReadPrincipal(ctx, q, t, user, "", p.clock.Now())
-	return who.Name, found, err
+	return who.Name, found && who.Rights.Enters(env), err
 }
 
 // ByPassword implements connecting.People.
@@ -68,6 +70,11 @@ func (p people) ByPassword(ctx context.Context, c access.Client, email string,
 // BySession implements connecting.People.
 func (p people) BySession(ctx context.Context, token secretbox.Secret) (access.Principal, error) {
 	return signin.NewIdentifier(p.ids.SignIn).Holder(ctx, token)
+}
+
+// EndedSince implements connecting.People.
+func (p people) EndedSince(ctx context.Context, q db.Querier, user string, since time.Time) (bool, error) {
+	return signin.NewIdentifier(p.ids.SignIn).EndedSince(ctx, q, user, since)
 }
 
 // Providers implements connecting.People.

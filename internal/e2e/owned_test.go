@@ -87,7 +87,6 @@ func (b *browser) enter(link, email, password string, more ...string) page {
 
 const (
 	asksWho    = "Sign in first"
-	asksHow    = "How do you want to connect?"
 	asksForKey = `name="credential.token"`
 )
 
@@ -129,7 +128,7 @@ func TestOwnedConnection(t *testing.T) {
 		shown = b.enter(link, "grace@example.test", w.password)
 		require.Equal(w.t, http.StatusOK, shown.status, shown.text)
 		require.Contains(w.t, shown.text, asksForKey)
-		require.Contains(w.t, shown.text, "Only you will be able to use the access.")
+		require.Contains(w.t, shown.text, "You are signed in as <strong>grace@example.test</strong>. Only you")
 		require.Contains(w.t, w.browser().post(link).text, "opened in another browser", "the sign-in is this browser's")
 		w.clk.Advance(30 * time.Minute)
 		shown = b.post(link)
@@ -234,7 +233,7 @@ func TestSignInOnConnectPage(t *testing.T) {
 		require.Equal(w.t, http.StatusUnprocessableEntity, shown.status)
 		require.Contains(w.t, shown.text, "is needed for this account")
 		require.Contains(w.t, b.enter(link, w.email, w.password, "totp", "000000").text, "is wrong or was used before")
-		require.Contains(w.t, b.enter(link, w.email, w.password, "totp", w.totp(secret, 1)).text, asksHow)
+		require.Contains(w.t, b.enter(link, w.email, w.password, "totp", w.totp(secret, 1)).text, asksForKey)
 
 		link, b = w.reconnectOwned("of-the-owner", http.StatusOK), w.browser()
 		b.post(link)
@@ -246,6 +245,37 @@ func TestSignInOnConnectPage(t *testing.T) {
 		}
 		w.call(anonymous, http.MethodPost, "/team/login", object{"email": w.email, "password": "another one"}).refused(w,
 			http.StatusTooManyRequests, apperr.CodeRateLimited)
+	})
+}
+
+// A sign-in on the page ends when the member changes the password or ends a session: someone else may have signed in.
+func TestSignInOnConnectPageEnds(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		grace := w.addMember(w.team(), "grace@example.test", "developer")
+		link, b, password := w.ownLink("of-grace", grace), w.browser(), w.password
+		b.post(link)
+		const changed = "another long password of hers"
+		for _, end := range []func(her credentials){
+			func(her credentials) {
+				w.call(her, http.MethodPost, "/team/me/password", object{"current_password": password,
+					"new_password": changed}).want(w, http.StatusNoContent)
+				password = changed
+			},
+			func(her credentials) {
+				var list []struct{ ID string }
+				w.call(her, http.MethodGet, "/team/sessions", nil).want(w, http.StatusOK).into(w, &list)
+				w.call(her, http.MethodDelete, "/team/sessions/"+list[len(list)-1].ID, nil).want(w, http.StatusNoContent)
+			},
+		} {
+			w.login("grace@example.test", password)
+			her := byToken(w.login("grace@example.test", password), "")
+			require.Contains(w.t, b.enter(link, "grace@example.test", password).text, asksForKey)
+			w.clk.Advance(time.Second)
+			end(her)
+			require.Contains(w.t, b.post(link, "mode", "bearer", "credential.token", "of-a-thief").text, asksWho)
+			require.Nil(w.t, w.owned("of-grace").Credentials)
+		}
 	})
 }
 
@@ -303,6 +333,8 @@ func TestOwnedConnectionsFollowTheMember(t *testing.T) {
 		connect("of-grace", grace, "grace@example.test")
 		connect("of-alan", alan, "alan@example.test")
 		waiting, b := w.ownLink("waiting", grace), w.browser()
+		require.Equal(w.t, []string{"body.on_conflict coherent"}, w.call(w.dev(), http.MethodPost, "/connections",
+			merged(w.ownBody("of-alan", grace), object{"on_conflict": "update"})).violations(w), "no link that leads nowhere")
 		w.subscribe(sink.url, object{"event_types": []string{"sallyport.connection.disabled",
 			"sallyport.connection.enabled", "sallyport.connection.revoked"}})
 
@@ -337,6 +369,8 @@ func TestOwnedConnectionsFollowTheMember(t *testing.T) {
 			"/connections/http/of-grace", object{"operation": "reconnect"}).violations(w))
 		require.Equal(w.t, "active", w.owned("of-alan").Status)
 		require.NotNil(w.t, w.owned("of-alan").Credentials)
+		c = w.owned("waiting")
+		require.Equal(w.t, []string{"pending", "owner_removed"}, []string{c.Status, *c.StatusReason})
 
 		own := w.ownEvents(sink, 5)
 		require.Len(w.t, own["sallyport.connection.disabled"], 2)

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"net/mail"
 	"strings"
+	"time"
 	"unicode"
 
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 )
@@ -99,6 +101,14 @@ func LockUser(ctx context.Context, tx *sql.Tx, user string) error {
 		return fmt.Errorf("lock the user: %w", err)
 	}
 	return nil
+}
+
+// PasswordChangedSince reports whether a user has another password than at a time.
+func PasswordChangedSince(ctx context.Context, q db.Querier, user string, since time.Time) (bool, error) {
+	var one int
+	found, err := db.Found("a change of the password", q.QueryRowContext(ctx, // only a password changes the row's time
+		"SELECT 1 FROM users WHERE id = $1 AND updated_ms > $2", user, clock.Millis(since)).Scan(&one))
+	return found, err
 }
 
 // ReadUser returns a user by their id.

@@ -5,10 +5,13 @@ import (
 	"context"
 	"crypto/hmac"
 	"database/sql"
+	"time"
 
 	"sallyport/internal/identity/members"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
 )
 
 // Identifier finds out once who is at a client, for a page that needs to know it and starts no session. It is safe for
@@ -47,6 +50,18 @@ func (i Identifier) Holder(ctx context.Context, token RefreshToken) (access.Prin
 		return access.Principal{}, apperr.Unauthorized(errSessionEnded)
 	}
 	return s.readSignedIn(ctx, s.db.Read(), f.key.user.ID, f.key.team, f.key.id)
+}
+
+// EndedSince reports whether what a user proved at a time may have ended: one of their sessions has, or they have
+// another password.
+func (Identifier) EndedSince(ctx context.Context, q db.Querier, user string, since time.Time) (bool, error) {
+	var one int
+	found, err := db.Found("an ended session", q.QueryRowContext(ctx,
+		"SELECT 1 FROM sessions WHERE user_id = $1 AND ended_ms > $2 LIMIT 1", user, clock.Millis(since)).Scan(&one))
+	if err != nil || found {
+		return found, err
+	}
+	return members.PasswordChangedSince(ctx, q, user, since) //nolint:wrapcheck // it says what failed
 }
 
 // authenticate checks a password and, where the account has one, a second factor. It calls fn, in the transaction that

@@ -22,8 +22,9 @@ import (
 // Return takes the query with which a provider sent a browser back, to the redirect URI of an environment's provider
 // configuration.
 // The error is a *Problem where words for the person exist.
-func (s *Service) Return(ctx context.Context, env id.Environment, key string, browser secretbox.Secret,
+func (s *Service) Return(ctx context.Context, env id.Environment, key string, v Visitor,
 	query url.Values) (*Step, error) {
+	browser := v.Browser
 	if len(query["state"]) != 1 {
 		return nil, s.counted(linkProblem(wordsState))
 	}
@@ -63,6 +64,10 @@ func (s *Service) Return(ctx context.Context, env id.Environment, key string, br
 		return s.connected(ctx, o)
 	case o.owned() && o.signedInMillis == 0, f.SignIn:
 		return nil, s.counted(linkProblem(wordsSignIn))
+	}
+	o.client = v.Client
+	if _, err := s.actor(ctx, s.cfg.DB.Read(), o); err != nil {
+		return nil, s.counted(err) // before a code becomes tokens that no one would use
 	}
 	page, err := s.page(ctx, o, f.Mode, nil)
 	if err != nil {

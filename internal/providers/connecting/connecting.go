@@ -120,7 +120,9 @@ type Page struct {
 	Again bool
 	// Owned is true if only the person at the browser can use the connection. SignIn asks who that is, in place of fields;
 	// nil if it is known, or anyone may have the link.
-	Owned  bool
+	Owned bool
+	// Person is the email address of the one who has signed in.
+	Person string
 	SignIn *SignInForm
 	// Choices are the accounts of which one has to be chosen, in place of fields; Choosing names the choice in the form,
 	// which Path takes. They are empty where there is no choice.

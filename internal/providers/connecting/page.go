@@ -27,6 +27,8 @@ type opened struct {
 	config     *configs.Config
 	// token is that of the link; empty if it is not known.
 	token secretbox.Secret
+	// client is that of the request, for the audit trail.
+	client access.Client
 }
 
 func linkProblem(words string) *Problem {
@@ -132,8 +134,12 @@ func (s *Service) lead(ctx context.Context, l link, token secretbox.Secret) (*op
 	if !ok || provider.Outbound == nil {
 		return nil, linkProblem(wordsChanged)
 	}
-	return &opened{link: l, connection: c, provider: provider, engine: provider.Outbound, config: config,
-		token: token}, nil
+	o := &opened{link: l, connection: c, provider: provider, engine: provider.Outbound, config: config, token: token}
+	ended, err := o.endedSignIn(ctx, s.cfg.DB.Read(), s.cfg.People)
+	if ended {
+		o.signedInMillis = 0
+	}
+	return o, err
 }
 
 // Open returns what the page of a link shows. It changes nothing: programs open links that arrive in mail. mode is the
@@ -191,6 +197,13 @@ func (s *Service) page(ctx context.Context, o *opened, mode string, entered map[
 		Host: hostOf(o.redirectURL), Again: o.connection.Credentials != nil || o.connection.Account.ID != ""}
 	if name := o.provider.Definition.DisplayName; name != p.Provider {
 		p.Definition = name
+	}
+	if o.owned() {
+		person, err := s.actor(ctx, s.cfg.DB.Read(), o)
+		if err != nil {
+			return nil, s.counted(err)
+		}
+		p.Person = person.Name
 	}
 	if len(p.Modes) > 1 { // else the page says why there is none
 		p.Modes = slices.DeleteFunc(p.Modes, o.clientChanged)

@@ -79,7 +79,7 @@ func (s *Service) Create(ctx context.Context, actor access.Principal, in connect
 	l, token, err := s.prepare(ctx, &v, actor.Environment, key, mode, &n)
 	if err == nil {
 		at := v.At("connect")
-		err = s.checkOwner(ctx, at, actor.Team, n.UserID)
+		err = s.checkOwner(ctx, at, actor.Team, actor.Environment, n.UserID)
 	}
 	if err != nil {
 		return Made{}, err
@@ -87,6 +87,9 @@ func (s *Service) Create(ctx context.Context, actor access.Principal, in connect
 	in.Pending, in.Details, in.OwnerUserID = true, l.details(), n.UserID
 	if err := s.refuseSecrets(ctx, &v, actor.Environment, key, &in); err != nil {
 		return Made{}, err
+	}
+	if in.OnConflict == connections.ConflictUpdate {
+		return Made{}, v.Err() // a connection that exists would not be changed, and the link would lead nowhere
 	}
 	if v.Err() == nil {
 		in.Within = func(ctx context.Context, tx *sql.Tx, _, c *connections.Connection) error {
@@ -131,7 +134,7 @@ func (s *Service) Reconnect(ctx context.Context, actor access.Principal, provide
 	if at := v.At("connect"); n.UserID != "" && n.UserID != c.OwnerUserID {
 		at.Add("user_id", "coherent", "must be the member to whom the connection belongs, or absent: that does not change")
 	} else if err == nil {
-		err = s.checkOwner(ctx, at, actor.Team, c.OwnerUserID)
+		err = s.checkOwner(ctx, at, actor.Team, actor.Environment, c.OwnerUserID)
 	}
 	if err == nil {
 		err = v.Err()

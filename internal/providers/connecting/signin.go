@@ -19,13 +19,18 @@ import (
 // People knows the members of teams, and finds out who is at a browser. Its errors for a person are rate_limited,
 // unauthorized, totp_required and totp_invalid.
 type People interface {
-	// Member returns the e-mail address of an active member of a team; false for anyone else.
-	Member(ctx context.Context, q db.Querier, team id.Team, user string) (email string, found bool, err error)
+	// Member returns the e-mail address of an active member of a team who has a role in an environment; false for anyone
+	// else.
+	Member(ctx context.Context, q db.Querier, team id.Team, env id.Environment, user string) (email string, found bool,
+		err error)
 	// ByPassword returns the user with a password, and with a code of their authenticator app if they have one.
 	ByPassword(ctx context.Context, c access.Client, email string, password, code secretbox.Secret) (access.Principal,
 		error)
 	// BySession returns the user whom a browser's refresh token keeps signed in.
 	BySession(ctx context.Context, token secretbox.Secret) (access.Principal, error)
+	// EndedSince reports whether what a user proved at a time may have ended: they have another password, or a session of
+	// theirs has ended.
+	EndedSince(ctx context.Context, q db.Querier, user string, since time.Time) (bool, error)
 	// Providers returns the identity providers through which members of a team can sign in.
 	Providers(ctx context.Context, team id.Team) ([]IdentityProvider, error)
 	// StartURL is where a browser begins to sign in through a provider, to come back to a path of the service.
@@ -62,6 +67,9 @@ const (
 	signInBySSO      = "sso:" // before the id of the identity provider
 )
 
+// maxEmail and maxPassword are the longest that the API takes, in bytes.
+const maxEmail, maxPassword = 254, 256
+
 // SignedInPath is the path to which a browser comes back from an identity provider, before the state of its way.
 const SignedInPath = PagePath + "signed-in/"
 
@@ -81,6 +89,16 @@ const (
 // the link belongs.
 func (o *opened) awaitsSignIn(now time.Time) bool {
 	return o.connection.OwnerUserID != "" && !now.Before(clock.FromMillis(o.signedInMillis).Add(signInLifetime))
+}
+
+// endedSignIn reports whether the owner of the connection has signed in on the page, and has ended a session or changed
+// the password since, because someone else may have been there.
+func (o *opened) endedSignIn(ctx context.Context, q db.Querier, of People) (bool, error) {
+	if !o.owned() || o.signedInMillis == 0 {
+		return false, nil
+	}
+	//nolint:wrapcheck // it says what failed
+	return of.EndedSince(ctx, q, o.connection.OwnerUserID, clock.FromMillis(o.signedInMillis))
 }
 
 // owned reports whether the connection belongs to a member.
@@ -114,6 +132,11 @@ func (s *Service) signIn(ctx context.Context, o *opened, v Visitor, values map[s
 	var who access.Principal
 	switch how := values[inputSignIn]; {
 	case how == signInByPassword:
+		if len(page.SignIn.Email) > maxEmail || len(values["password"]) > maxPassword {
+			page.SignIn.Email = ""
+			page.Errors = append(page.Errors, "The email address or the password is longer than any can be.")
+			return &Step{Form: page}, nil
+		}
 		who, err = s.cfg.People.ByPassword(ctx, v.Client, strings.TrimSpace(values["email"]),
 			secretbox.Secret(values["password"]), secretbox.Secret(strings.TrimSpace(values["totp"])))
 	case how == signInBySession:
@@ -224,30 +247,31 @@ func (s *Service) SignedIn(ctx context.Context, v Visitor, state secretbox.Secre
 func (s *Service) actor(ctx context.Context, q db.Querier, o *opened) (access.Principal, error) {
 	actor := access.System("connect")
 	if o.owned() {
-		email, found, err := s.cfg.People.Member(ctx, q, o.team, o.connection.OwnerUserID)
+		email, found, err := s.cfg.People.Member(ctx, q, o.team, o.environment, o.connection.OwnerUserID)
 		if err != nil {
 			return actor, err //nolint:wrapcheck // it says what failed
 		}
 		if !found {
 			return actor, linkProblem(wordsNoMember)
 		}
-		actor = access.Principal{Kind: access.KindUser, ID: o.connection.OwnerUserID, Name: email}
+		actor = o.client.User(o.connection.OwnerUserID, email, o.team)
 	}
 	actor.Team, actor.Environment = o.team, o.environment
 	return actor, nil
 }
 
 // checkOwner adds an error unless the connection can belong to a user. owner is that of a connection that exists.
-func (s *Service) checkOwner(ctx context.Context, v *apperr.Violations, team id.Team, user string) error {
+func (s *Service) checkOwner(ctx context.Context, v *apperr.Violations, team id.Team, env id.Environment,
+	user string) error {
 	if !id.Is(id.PrefixUser, user) {
 		return nil // there is none, or Check refuses it
 	}
-	_, found, err := s.cfg.People.Member(ctx, s.cfg.DB.Read(), team, user)
+	_, found, err := s.cfg.People.Member(ctx, s.cfg.DB.Read(), team, env, user)
 	if err != nil {
 		return err //nolint:wrapcheck // it says what failed
 	}
 	if !found {
-		v.Add("user_id", "exists", "must be an active member of the team")
+		v.Add("user_id", "exists", "must be an active member of the team with a role in the environment")
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func (s *Service) Submit(ctx context.Context, token secretbox.Secret, v Visitor,
 		}
 		return nil, s.counted(linkProblem(wordsMany))
 	}
-	o.browserHash = hashOf(browser)
+	o.browserHash, o.client = hashOf(browser), v.Client
 	if o.awaitsSignIn(s.cfg.Clock.Now()) {
 		return s.signIn(ctx, o, v, values)
 	}
@@ -220,6 +220,13 @@ func (s *Service) connect(ctx context.Context, o *opened, m *outbound.Mode, conf
 			}
 			if _, err := s.actor(ctx, tx, o); err != nil { // who may have left meanwhile
 				return err
+			}
+			ended, err := o.endedSignIn(ctx, tx, s.cfg.People)
+			if err != nil {
+				return err
+			}
+			if ended {
+				return linkProblem(wordsSignIn)
 			}
 			done, err := finish(ctx, tx, &o.link)
 			if err == nil && !done {

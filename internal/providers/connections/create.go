@@ -109,6 +109,11 @@ func (s *Service) Create(ctx context.Context, actor access.Principal,
 				return err
 			}
 		}
+		if in.OwnerUserID != "" {
+			if err := limitOwned(ctx, tx, actor.Environment, in.OwnerUserID); err != nil {
+				return err
+			}
+		}
 		held, err := s.configs.Hold(ctx, tx, actor.Environment, key, fresh.Provider)
 		switch {
 		case err != nil:

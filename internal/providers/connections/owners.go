@@ -27,12 +27,33 @@ const OwnerDisabled = "The member to whom the connection belongs is disabled; en
 // that belongs to a member are theirs alone. The service itself keeps them usable.
 func (c *Connection) requireOwner(actor access.Principal) error {
 	switch {
-	case c.OwnerUserID == "", actor.Kind == access.KindSystem, actor.Kind == access.KindUser && actor.ID == c.OwnerUserID:
+	case c.OwnerUserID == "", actor.Kind == access.KindSystem:
+		return nil
+	case c.EnabledReason == reasonOwnerRemoved:
+		// A request that began before the removal may still be on its way, and one who comes back signs in on the page.
+		return apperr.New(apperr.CodeConnectionNotReady, "The member to whom the connection belongs was removed from the "+
+			"team; one who is a member again connects under a new link")
+	case actor.Kind == access.KindUser && actor.ID == c.OwnerUserID:
 		return nil
 	default:
 		return apperr.New(apperr.CodeConnectionOwned, "The connection belongs to a member of the team, and only their own "+
 			"requests can use or replace its credentials")
 	}
+}
+
+// maxOwned is how many connections of an environment may belong to a member. All of them change in the transaction in
+// which the member is disabled or removed.
+const maxOwned = 100
+
+// limitOwned returns a validation error if a user has more than maxOwned connections, with one that the transaction has
+// inserted. Concurrent transactions may exceed the limit by their number.
+func limitOwned(ctx context.Context, tx *sql.Tx, env id.Environment, user string) error {
+	full, err := hasOwned(ctx, tx, env, user, maxOwned)
+	if err == nil && full {
+		err = apperr.Invalid(apperr.Detail{Location: "connect.user_id", Rule: "limit", Message: fmt.Sprintf("has %d "+
+			"connections in the environment, which is as many as a member may have; delete some of them", maxOwned)})
+	}
+	return err
 }
 
 // Owners makes connections follow the state of the members to whom they belong. It is safe for concurrent use.
@@ -74,9 +95,6 @@ func (o Owners) Release(ctx context.Context, tx *sql.Tx, actor access.Principal,
 	return o.each(ctx, tx, actor, in, user, func(e edit, c *Connection) (string, error) {
 		if c.StatusReason == reasonOwnerDisabled {
 			c.Status, c.StatusReason = c.EnabledStatus, c.EnabledReason
-		}
-		if c.Credentials == nil {
-			return "", nil // its links open to no one any more
 		}
 		if err := o.svc.auth.vault.Delete(ctx, tx, c.Environment, c.UUID); err != nil {
 			return "", err
@@ -121,7 +139,11 @@ func (o Owners) each(ctx context.Context, tx *sql.Tx, actor access.Principal, in
 			continue
 		}
 		if action == actionRevoke {
-			e.kinds = c.moveTo(Revoked, reasonOwnerRemoved)
+			status := Revoked
+			if c.EnabledStatus == Pending {
+				status = Pending // no one has connected it, so that it goes with its link
+			}
+			e.kinds = c.moveTo(status, reasonOwnerRemoved)
 		}
 		changed = append(changed, c.UUID)
 		if _, err := e.write(ctx, &c, action, audit.State{"owner_user_id": user}); err != nil {

@@ -192,8 +192,10 @@ func (ch *Change) make(ctx context.Context, s *Service, actor access.Principal, 
 		if seen, err = s.Get(ctx, actor.View(), providerConfigKey, connectionID); err != nil {
 			return Connection{}, err
 		}
-		if err := seen.requireOwner(actor); err != nil {
-			return Connection{}, err
+		if ch.Within == nil { // the page of a link looks at its member in the transaction
+			if err := seen.requireOwner(actor); err != nil {
+				return Connection{}, err
+			}
 		}
 		if err := etag.Check(ctx, seen.Version()); err != nil {
 			return Connection{}, err

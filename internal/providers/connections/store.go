@@ -246,6 +246,15 @@ func readAll(ctx context.Context, q querier, w *db.Where, tail string) ([]Connec
 	return list, nil
 }
 
+// hasOwned reports whether a user has more than so many connections of the environment.
+func hasOwned(ctx context.Context, q db.Querier, env id.Environment, user string, count int) (bool, error) {
+	var one int
+	found, err := db.Found("connections of a member", q.QueryRowContext(ctx, `SELECT 1 FROM connections
+		WHERE environment_id = $1 AND owner_user_id = $2 AND owner_user_id <> '' ORDER BY uuid LIMIT 1 OFFSET $3`,
+		string(env), user, count).Scan(&one))
+	return found, err
+}
+
 // hasPending reports whether the environment has more than so many pending connections.
 func hasPending(ctx context.Context, q db.Querier, env id.Environment, count int) (bool, error) {
 	var one int

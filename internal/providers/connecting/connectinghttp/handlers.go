@@ -173,7 +173,7 @@ func (h *handlers) back(w http.ResponseWriter, r *http.Request) {
 		query = url.Values{} // it has no state
 	}
 	step, err := h.svc.Return(r.Context(), id.Environment(r.PathValue("environment_id")), r.PathValue("provider"),
-		h.cookie.read(r), query)
+		h.visitor(r), query)
 	if err != nil {
 		h.fail(w, r, err)
 		return
