@@ -127,7 +127,8 @@ func TestMintedAssertions(t *testing.T) {
 			"app": {"github", "github_app", object{"installation_id": "42"}, emulator, "", "RS256", public, nil,
 				object{"issuer": "client-of-github", "maxTokenAge": "10 minutes"}},
 			"service account": {"google", "service_account",
-				object{"key": string(serviceAccount), "subject": "ada@example.test"}, emulator, "assertion", "RS256", public, "k1", object{"issuer": "me@project.iam.gserviceaccount.com",
+				object{"key": string(serviceAccount), "subject": "ada@example.test"}, emulator, "assertion", "RS256", public, "k1",
+				object{"issuer": "me@project.iam.gserviceaccount.com",
 					"subject": "ada@example.test", "audience": server.URL + "/oauth2/token"}},
 		} {
 			id := strings.ReplaceAll(name, " ", "-")

@@ -165,8 +165,8 @@ func modeOf(c *connections.Connection) string {
 	return c.AuthMode
 }
 
-// modeOfNext is the mode of another link for a connection: of one that no one has connected yet that of the link before,
-// as long as the definition has it.
+// modeOfNext is the mode of another link for a connection: of one that no one has connected yet that of the link
+// before, as long as the definition has it.
 func (s *Service) modeOfNext(ctx context.Context, c *connections.Connection) (string, error) {
 	provider, ok := s.cfg.Providers.Get(c.Provider)
 	if c.Credentials != nil || c.EnabledStatus != connections.Pending || !ok || provider.Outbound == nil {

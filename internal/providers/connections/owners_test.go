@@ -1,6 +1,7 @@
 package connections_test
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"net/http"
@@ -35,16 +36,18 @@ func TestRemovedOwnerStoresNothing(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		w, p := newWorld(t, s).withAPI(t), newProvider(t)
 		testing, failed := false, error(nil)
+		remove := func(ctx context.Context) {
+			committed := func() {}
+			failed = s.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
+				committed, err = connections.NewOwners(w.svc).Release(ctx, tx, w.a, []id.Environment{w.a.Environment}, member)
+				return err
+			})
+			committed()
+		}
 		slow := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			if testing {
 				testing = false
-				var committed func()
-				failed = s.DB.Tx(r.Context(), func(tx *sql.Tx) (err error) {
-					committed, err = connections.NewOwners(w.svc).Release(r.Context(), tx, w.a,
-						[]id.Environment{w.a.Environment}, member)
-					return err
-				})
-				committed()
+				remove(r.Context())
 			}
 			p.ServeHTTP(rw, r)
 		}))

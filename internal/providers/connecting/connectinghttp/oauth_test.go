@@ -230,7 +230,7 @@ func TestClientChangesMeanwhile(t *testing.T) {
 			next.Store(fmt.Sprint("client-", i))
 			at.Store(path)
 			page := b.comeBack("acme", granted(q.Get("state")))
-			require.Equal(t, "", at.Load(), "the client has changed")
+			require.Empty(t, at.Load(), "the client has changed")
 			require.Contains(t, page.text, "have changed since the link was made", path)
 			require.Nil(t, w.get(id).Credentials)
 			require.Equal(t, connections.Pending, w.get(id).Status)
