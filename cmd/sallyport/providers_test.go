@@ -134,9 +134,9 @@ func TestProvidersLint(t *testing.T) {
 		dir + "/b.yaml:2: slug: must be the file's name without .yaml",
 		dir + "/b.yaml:11: webhooks.signature[0].encoding: must be hex, base64 or base64url",
 		dir + "/c.yml: must end in .yaml",
-		dir + "/d.yaml:2: sulg: is not a field of the format; here it has ",
+		dir + "/d.yaml:2: sulg: is not a field of the format. Did you mean slug?",
 		dir + "/d.yaml:3: webhooks.setup: must be text",
-		dir + "/d.yaml:3: webhooks.algoritm: is not a field of the format; here it has ",
+		dir + "/d.yaml:3: webhooks.algoritm: is not a field of the format. Did you mean algorithm?",
 	}
 	r = offline(t, "providers", "lint", dir)
 	require.Equal(t, exitFailed, r.code)

@@ -23,7 +23,7 @@ func Name(word string, known []string) (nearest string, ok bool) {
 	word = plain(word)
 	best := min(maxEdits, max(1, len(word)/3)) + 1
 	for _, name := range known {
-		if n := distance(word, plain(name), best); n < best {
+		if n := distance(word, plain(name), best); n < best && !isAnother(word, plain(name)) {
 			nearest, best, ok = name, n, true
 		}
 	}
@@ -47,6 +47,17 @@ func Question(word string, known []string, aliases map[string]string) string {
 		name = of
 	}
 	return ". Did you mean " + name + "?"
+}
+
+// minReplaced is how long a name is, in bytes, in which a replaced byte is a slip. A shorter one is another word.
+const minReplaced = 5
+
+// isAnother reports whether a short name is of other letters than a word of the same length.
+func isAnother(word, name string) bool {
+	if len(word) != len(name) || len(name) >= minReplaced {
+		return false
+	}
+	return !slices.Equal(slices.Sorted(slices.Values([]byte(word))), slices.Sorted(slices.Values([]byte(name))))
 }
 
 func plain(s string) string { return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(s)) }

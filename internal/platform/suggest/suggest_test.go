@@ -12,12 +12,13 @@ import (
 // A name with a slip in it finds the name that is meant, and another word finds none.
 func TestName(t *testing.T) {
 	t.Parallel()
-	known := []string{"github", "gitlab", "gitea", "x", "standard-webhooks", "slack", "SALLYPORT_LISTEN"}
+	known := []string{"github", "gitlab", "gitea", "x", "standard-webhooks", "slack", "SALLYPORT_LISTEN", "none"}
 	for word, want := range map[string]string{
 		"githb": "github", "gihtub": "github", "githubb": "github", "GitHub": "github", "gitlob": "gitlab",
 		"standardwebhooks": "standard-webhooks", "standard_webhoks": "standard-webhooks",
 		"SALLYPORT_LISTN": "SALLYPORT_LISTEN",
 		"slcak":           "slack", "stripe": "", "": "", "zoom": "", "acme-internal": "",
+		"nope": "", "noen": "none", "nonee": "none", "non": "none",
 	} {
 		got, ok := suggest.Name(word, known)
 		require.Equal(t, want, got, word)
@@ -38,6 +39,9 @@ func TestNameProperty(t *testing.T) {
 		at := rapid.IntRange(0, len(name)-1).Draw(t, "at")
 		letter := rapid.StringMatching(`[a-z]?`).Draw(t, "letter")
 		word := name[:at] + letter + name[at+rapid.IntRange(0, 1).Draw(t, "gone"):]
+		if len(word) == len(name) && len(name) < 5 && word != name {
+			t.Skip("another word")
+		}
 		got, ok := suggest.Name(word, []string{name})
 		if !ok || got != name {
 			t.Fatalf("%q does not suggest %q", word, name)

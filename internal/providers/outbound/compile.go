@@ -4,7 +4,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -308,36 +307,39 @@ func (c *compiler) checkUse() {
 
 // checkSamples renders every URL with values that its fields may have.
 func (c *compiler) checkSamples() {
-	report := func(field string, err error) {
+	report := func(field string, u *urlTemplate, err error) {
 		var config *ConfigError
-		if errors.As(err, &config) {
-			c.problems.add(field, "%s", config.Problems[0].Message)
+		if !errors.As(err, &config) {
+			return
 		}
+		message := config.Problems[0].Message
+		if message == errHostElsewhere {
+			message += "; if credentials may go there, add the line: - " + u.hostEntry()
+		}
+		c.problems.add(field, "%s", message)
 	}
 	for _, config := range c.samples() {
 		for i, m := range c.modes {
 			r := c.renderer(&Values{Target: Target{Config: config, AllowHTTP: true}, Credentials: sampleCredentials(m),
 				Client: Client{ID: "sample", Secret: "sample", PrivateKey: "sample"}, Now: time.Unix(1, 0)}, m)
-			if _, err := c.base(r); err != nil && len(m.bases) > 0 {
-				report(c.paths[i]+".base_url", err)
-			} else if err != nil {
-				report("base_url", err)
+			field := "base_url"
+			if len(m.bases) > 0 {
+				field = c.paths[i] + ".base_url"
+			}
+			for _, u := range c.basesOf(m) {
+				_, err := c.endpoint(r, "base_url", u)
+				report(field, u, err)
 			}
 			for _, p := range c.probes {
 				if p.url == nil || !p.covers(m) {
 					continue
 				}
-				if _, err := c.endpoint(r, p.field, p.url); err != nil {
-					report(p.field+".url", err)
-				}
+				_, err := c.endpoint(r, p.field, p.url)
+				report(p.field+".url", p.url, err)
 			}
 			for field, u := range m.endpoints() {
-				r.blame = field
-				var rendered *url.URL
-				rendered, err := u.render(r)
-				if _, err = c.allowed(r, field, rendered, err); err != nil {
-					report(c.paths[i]+"."+field, err)
-				}
+				_, err := c.endpoint(r, field, u)
+				report(c.paths[i]+"."+field, u, err)
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"sallyport/internal/platform/suggest"
 	"sallyport/internal/providers/oauth"
 )
 
@@ -24,7 +25,11 @@ func (c *compiler) compileModes(list []Auth) {
 			for j, k := range kinds {
 				names[j] = string(k)
 			}
-			c.problems.add(path+".mode", "must be one of %s", strings.Join(names, ", "))
+			if question := suggest.Question(string(a.Mode), names, nil); question != "" {
+				c.problems.add(path+".mode", "is no mode of the format%s", question)
+			} else {
+				c.problems.add(path+".mode", "must be one of %s", strings.Join(names, ", "))
+			}
 			continue
 		}
 		m := c.compileMode(a, path)

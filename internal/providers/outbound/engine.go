@@ -88,8 +88,10 @@ func (e *Engine) allowed(r *renderer, field string, u *url.URL, err error) (*url
 			return u, nil
 		}
 	}
-	return nil, refuse(field, "has a host that is not among the allowed_hosts of the definition")
+	return nil, refuse(field, errHostElsewhere)
 }
+
+const errHostElsewhere = "has a host that is not among the allowed_hosts of the definition"
 
 // AllowsURL reports whether a base URL leads to a host that every connection may send credentials to: one of an entry
 // of allowed_hosts that depends on no setting of the connection. http:// is accepted if allowHTTP says so.

@@ -163,6 +163,28 @@ func (u *urlTemplate) render(r *renderer) (*url.URL, error) {
 // isFixed reports whether the host is the same for all connections.
 func (u *urlTemplate) isFixed() bool { return u.whole == "" && len(u.host.names()) == 0 }
 
+// hostEntry returns the entry of allowed_hosts that the host fits.
+func (u *urlTemplate) hostEntry() string {
+	if u.whole != "" {
+		return `"${config.` + u.whole + `}"`
+	}
+	var b strings.Builder
+	for _, p := range u.host.parts {
+		if n, ok := p.plain(); ok {
+			b.WriteString("${" + n.String() + "}")
+		} else {
+			b.WriteString(p.literal)
+		}
+	}
+	if u.port != "" && u.port != map[string]string{"https": "443", "http": "80"}[u.scheme] {
+		b.WriteString(":" + u.port)
+	}
+	if u.isFixed() {
+		return b.String()
+	}
+	return `"` + b.String() + `"`
+}
+
 // base returns the URL without path and query.
 func (u *urlTemplate) base(r *renderer) (string, error) {
 	if u.whole != "" {

@@ -97,7 +97,7 @@ func TestLoadRefuses(t *testing.T) {
 	tests := map[string]struct{ file, text, want string }{
 		"unknown field": {"acme.yaml", minimal + "pagination: []\n", `acme.yaml:6: pagination: is not a field of the format`},
 		"unknown inner field": {"acme.yaml", minimal + webhooks + "    batches: {}\n",
-			`acme.yaml:17: webhooks.event.batches: is not a field of the format; here it has batch, bodies_unique, id, known, map`},
+			`acme.yaml:17: webhooks.event.batches: is not a field of the format. Did you mean batch?`},
 		"field not built": {"acme.yaml", minimal + webhooks + "  remote: {}\n",
 			`acme.yaml:17: webhooks.remote: is not a field of the format`},
 		"duplicate key": {"acme.yaml", minimal + "slug: acme\n", `acme.yaml:6: mapping key "slug" already defined`},
@@ -241,6 +241,7 @@ webhooks:
 	var places []string
 	for _, f := range load.Problems {
 		message, _, _ := strings.Cut(f.Message, ";")
+		message, _, _ = strings.Cut(message, ". Did you mean")
 		places = append(places, strconv.Itoa(f.Line)+" "+f.Field+" "+message)
 	}
 	require.Equal(t, []string{

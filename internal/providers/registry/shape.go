@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"sallyport/internal/platform/suggest"
 )
 
 // checkShape reports every field of a file that the format does not have, and every value of another kind than its
@@ -91,11 +93,27 @@ func checkFields(entries []*ast.MappingValueNode, t reflect.Type, field string, 
 			for n := range known {
 				names = append(names, n)
 			}
-			slices.Sort(names)
-			wrong(join(field, name), "is not a field of the format; here it has "+strings.Join(names, ", "))
+			wrong(join(field, name), "is not a field of the format"+instead(name, names))
 			continue
 		}
 		checkShape(entry.Value, inner, join(field, name), wrong)
+	}
+}
+
+// maxListed is how many names are listed although the one that is probably meant is known.
+const maxListed = 8
+
+// instead ends a sentence about a name that does not exist: with the one that is probably meant, or with all.
+func instead(name string, known []string) string {
+	slices.Sort(known)
+	question := suggest.Question(name, known, nil)
+	switch {
+	case question == "":
+		return "; here it has " + strings.Join(known, ", ")
+	case len(known) <= maxListed:
+		return question + " Here it has " + strings.Join(known, ", ")
+	default:
+		return question
 	}
 }
 
