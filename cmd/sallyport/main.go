@@ -201,7 +201,7 @@ func (p process) fail(err error) int {
 		return int(code)
 	case errors.As(err, &known) && known.Code == apperr.CodeValidation:
 		for _, d := range known.Details {
-			p.say("%s %s", strings.NewReplacer("_", " ", ".", " ").Replace(d.Location), d.Message)
+			p.say("%s", complaint(strings.NewReplacer("_", " ", ".", " ").Replace(d.Location), d.Message))
 		}
 		return exitUsage
 	case errors.As(err, &usage):
@@ -228,6 +228,15 @@ func (p process) fail(err error) int {
 		p.note("%s", hint)
 	}
 	return exitFailed
+}
+
+// complaint is what is wrong with something: its name is the subject of a message without one.
+func complaint(name, message string) string {
+	first, _, _ := strings.Cut(message, " ")
+	if slices.Contains([]string{"must", "is", "has", "can", "cannot", "needs"}, first) {
+		return name + " " + message
+	}
+	return name + ": " + message
 }
 
 // say writes one message to standard error after the program's name; note writes one without the name.

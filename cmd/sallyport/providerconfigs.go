@@ -34,7 +34,12 @@ type configFlags struct {
 // with calls fn with the provider configurations of the environment.
 func (f configFlags) with(ctx context.Context, e *env, fn func(*operator.ProviderConfigs) error) error {
 	return e.withStore(ctx, func(s *operator.Store) error {
-		return s.WithProviderConfigs(ctx, e.cfg, f.Environment, e.logger(), fn)
+		return s.WithProviderConfigs(ctx, e.cfg, f.Environment, e.logger(), func(p *operator.ProviderConfigs) error {
+			for _, problem := range p.Skipped() {
+				e.note("warning: this definition is invalid and left out: %s", visible(problem.String()))
+			}
+			return fn(p)
+		})
 	})
 }
 
@@ -197,6 +202,7 @@ type providerConfigsUpdate struct {
 	configKey
 	configFields
 	Clear []string `placeholder:"NAME" enum:"display_name,oauth,client_secret,private_key,private_key_id,oauth_hosts,scopes,base_url,rate_limit" help:"Clear these settings: display_name, oauth (the client with its secrets), client_secret, private_key, private_key_id, oauth_hosts, scopes, base_url, rate_limit."`
+	Yes   bool     `help:"Confirm a change of the OAuth client after which connections have to be connected again."`
 	configFlags
 }
 
@@ -228,8 +234,22 @@ func (c *providerConfigsUpdate) Run(ctx context.Context, e *env) error {
 	}
 	set.Clear = c.Clear
 	return c.with(ctx, e, func(p *operator.ProviderConfigs) error {
+		n, err := p.Unusable(ctx, c.Key, set)
+		if err != nil {
+			return err
+		}
+		if n > 0 && !c.Yes {
+			return usageError(fmt.Sprintf("%d %s tokens of the present OAuth client. With the change they cannot be used any "+
+				"more, and the accounts have to be connected again; --yes confirms it", n, numbered(n, "connection has",
+				"connections have")))
+		}
 		changed, err := p.Update(ctx, c.Key, set)
-		return c.print(e, changed, err)
+		if err := c.print(e, changed, err); err != nil || n == 0 {
+			return err
+		}
+		e.note("%d %s to be connected again: sallyport connections list --provider %s --status needs_reauth", n,
+			numbered(n, "connection has", "connections have"), c.Key)
+		return nil
 	})
 }
 

@@ -71,7 +71,15 @@ func NewEgress(cfg *config.Config, clk clock.Clock) *egress.Client {
 
 // LoadProviders loads the definitions that ship and those of the operator's folder.
 func LoadProviders(cfg *config.Config, log *slog.Logger) (*registry.Live, error) {
-	c := registry.Config{Logger: log}
+	return loadProviders(cfg, registry.Config{Logger: log})
+}
+
+// LoadValidProviders is LoadProviders without the files that are invalid, which the result reports.
+func LoadValidProviders(cfg *config.Config, log *slog.Logger) (*registry.Live, error) {
+	return loadProviders(cfg, registry.Config{Logger: log, SkipInvalid: true})
+}
+
+func loadProviders(cfg *config.Config, c registry.Config) (*registry.Live, error) {
 	if cfg.ProvidersDir != "" {
 		c.Folder = &registry.Folder{FS: os.DirFS(cfg.ProvidersDir), Path: cfg.ProvidersDir}
 	}

@@ -45,6 +45,11 @@ type outboundHalves struct{ providers configs.Providers }
 // UsesClient implements configs.Clients.
 func (h outboundHalves) UsesClient(slug string) bool { return len(h.clientModes(slug)) > 0 }
 
+// ClientModes returns the modes of a provider whose tokens belong to the OAuth client.
+func ClientModes(providers configs.Providers, slug string) []string {
+	return outboundHalves{providers}.clientModes(slug)
+}
+
 // clientModes returns the modes of a provider whose tokens belong to the OAuth client.
 func (h outboundHalves) clientModes(slug string) (names []string) {
 	p, ok := h.providers.Get(slug)

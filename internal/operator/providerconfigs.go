@@ -8,11 +8,14 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/configs"
+	"sallyport/internal/providers/connections"
+	"sallyport/internal/providers/registry"
 )
 
 // ProviderConfig is a provider configuration without its secrets, in the form of the API.
@@ -113,9 +116,14 @@ func given[T any](v *T) patch.Field[T] {
 // ProviderConfigs works on the provider configurations of one environment, next to a server that may be running.
 type ProviderConfigs struct {
 	svc       *configs.Service
+	db        *db.DB
+	providers *registry.Live
 	actor     access.Principal
 	publicURL string
 }
+
+// Skipped returns the problems of definitions in the operator's folder, which cannot be worked with.
+func (p *ProviderConfigs) Skipped() []ProviderProblem { return p.providers.Skipped() }
 
 // WithProviderConfigs calls fn with the provider configurations of the environment with that id or name.
 func (s *Store) WithProviderConfigs(ctx context.Context, cfg *config.Config, environment string, log *slog.Logger,
@@ -129,7 +137,7 @@ func (s *Store) WithProviderConfigs(ctx context.Context, cfg *config.Config, env
 		return err
 	}
 	actor.Environment = env.ID
-	providers, err := app.LoadProviders(cfg, log)
+	providers, err := app.LoadValidProviders(cfg, log)
 	if err != nil {
 		return err
 	}
@@ -137,7 +145,7 @@ func (s *Store) WithProviderConfigs(ctx context.Context, cfg *config.Config, env
 	defer client.Close()
 	svc := app.NewProviderConfigs(app.ProviderConfigs{DB: s.DB, Clock: clock.System(), Box: s.Box, Providers: providers,
 		Environments: s.Identity.Team, Client: client})
-	return fn(&ProviderConfigs{svc: svc, actor: actor, publicURL: cfg.PublicURL})
+	return fn(&ProviderConfigs{svc: svc, db: s.DB, providers: providers, actor: actor, publicURL: cfg.PublicURL})
 }
 
 // List returns every configuration of the providers, or of any if none is given, whose key begins with the prefix;
@@ -171,12 +179,36 @@ func (p *ProviderConfigs) Get(ctx context.Context, key string) (ProviderConfig, 
 // Create stores a configuration of a provider. Without a key it gets the provider's slug.
 func (p *ProviderConfigs) Create(ctx context.Context, provider string, key *string,
 	set ConfigSettings) (ProviderConfig, error) {
+	if err := p.providers.CheckSkipped(provider); err != nil {
+		return ProviderConfig{}, err
+	}
 	return p.shown(p.svc.Create(ctx, p.actor, configs.NewConfig{Key: key, Provider: provider, Change: set.change()}))
 }
 
 // Update changes the configuration of a key.
 func (p *ProviderConfigs) Update(ctx context.Context, key string, set ConfigSettings) (ProviderConfig, error) {
+	c, err := p.svc.Get(ctx, p.actor.Environment, key)
+	if err == nil {
+		err = p.providers.CheckSkipped(c.Provider)
+	}
+	if err != nil {
+		return ProviderConfig{}, err
+	}
 	return p.shown(p.svc.Update(ctx, p.actor, key, set.change()))
+}
+
+// Unusable returns how many connections have tokens that a change of the configuration makes useless, because they
+// belong to the OAuth client that it replaces or removes.
+func (p *ProviderConfigs) Unusable(ctx context.Context, key string, set ConfigSettings) (int, error) {
+	c, err := p.svc.Get(ctx, p.actor.Environment, key)
+	if err != nil {
+		return 0, err
+	}
+	ch := set.change()
+	if c.ClientID == "" || ch.ClientID.Or(c.ClientID, "") == c.ClientID {
+		return 0, nil
+	}
+	return connections.CountOfClient(ctx, p.db.Read(), p.actor.Environment, key, app.ClientModes(p.providers, c.Provider))
 }
 
 // Delete removes the configuration of a key.

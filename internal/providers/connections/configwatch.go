@@ -62,8 +62,7 @@ func (w ConfigWatch) Changed(ctx context.Context, tx *sql.Tx, change configs.Acc
 	if len(modes) == 0 {
 		return nil
 	}
-	where := db.AnyOf(r.owned(), "auth_mode", modes)
-	db.AnyOf(where, "enabled_status", []Status{Active, Error, Expired})
+	where := clientTokens(r.owned(), modes)
 	list, err := readAll(ctx, tx, where, fmt.Sprintf("ORDER BY uuid LIMIT %d", watchBatch))
 	if err != nil {
 		return err
@@ -83,6 +82,26 @@ func (w ConfigWatch) Changed(ctx context.Context, tx *sql.Tx, change configs.Acc
 		}
 	}
 	return nil
+}
+
+// clientTokens limits connections to those whose tokens belong to the present OAuth client, by the modes that use one.
+func clientTokens(where *db.Where, modes []string) *db.Where {
+	return db.AnyOf(db.AnyOf(where, "auth_mode", modes), "enabled_status", []Status{Active, Error, Expired})
+}
+
+// CountOfClient returns how many connections of a provider configuration have tokens of its OAuth client, by the modes
+// that use one.
+func CountOfClient(ctx context.Context, q db.Querier, env id.Environment, key string,
+	modes []string) (n int, err error) {
+	if len(modes) == 0 {
+		return 0, nil
+	}
+	where := clientTokens((&configChange{environment: env, key: key}).owned(), modes)
+	err = q.QueryRowContext(ctx, "SELECT count(*) FROM connections"+where.Text(), where.Args()...).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count the connections of an OAuth client: %w", err)
+	}
+	return n, nil
 }
 
 func uuidsOf(list []Connection) []string {

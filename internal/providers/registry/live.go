@@ -41,6 +41,8 @@ type Folder struct {
 type Live struct {
 	builtin *Registry
 	folder  *Folder // nil without one
+	// skipped are the problems of files that were left out.
+	skipped []Problem
 	log     *slog.Logger
 	// refused is the number of definition files that are not active as they are.
 	refused prometheus.Gauge
@@ -61,6 +63,9 @@ type Config struct {
 	// Folder is the operator's; nil if there is none.
 	Folder *Folder
 	Logger *slog.Logger
+	// SkipInvalid leaves out files of the folder that are invalid, and the providers that they define. It is for commands
+	// that work with some providers, next to a server that has earlier versions of these files.
+	SkipInvalid bool
 }
 
 // FolderError reports that the operator's folder cannot be used.
@@ -87,13 +92,13 @@ func New(c Config) (*Live, error) {
 	if c.Folder == nil {
 		return l, nil
 	}
-	if err := l.load(); err != nil {
+	if err := l.load(c.SkipInvalid); err != nil {
 		return nil, FolderError{err}
 	}
 	return l, nil
 }
 
-func (l *Live) load() error {
+func (l *Live) load(skip bool) error {
 	files, problems, err := readFolder(l.folder.FS)
 	if err != nil {
 		return fmt.Errorf("the folder of provider definitions %s: %w", l.folder.Path, err)
@@ -106,13 +111,33 @@ func (l *Live) load() error {
 		problems = append(problems, wrong...)
 		if p != nil {
 			bySlug[p.Definition.Slug] = p
+		} else {
+			delete(bySlug, slugOf(file.name)) // the file may replace a built-in definition
 		}
 	}
-	if len(problems) > 0 {
+	if len(problems) > 0 && !skip {
 		return newLoadError(l.withFolder(problems))
 	}
+	l.skipped = newLoadError(l.withFolder(problems)).Problems
 	l.current.Store(newRegistry(slices.Collect(maps.Values(bySlug))))
 	return nil
+}
+
+// Skipped returns the problems of the files that were left out, by files and lines.
+func (l *Live) Skipped() []Problem { return l.skipped }
+
+// CheckSkipped returns a FolderError if the definition of a provider was left out.
+func (l *Live) CheckSkipped(slug string) error {
+	var problems []Problem
+	for _, p := range l.skipped {
+		if slugOf(filepath.Base(p.File)) == slug {
+			problems = append(problems, p)
+		}
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return FolderError{&LoadError{Problems: problems}}
 }
 
 // Get returns the active version of the provider with that slug.
