@@ -80,6 +80,7 @@ type connectionRow struct {
 	authRow
 	Webhook struct {
 		HasSecret     bool              `json:"has_secret"`
+		NeedsSecret   bool              `json:"secret_required"`
 		SecretHint    *string           `json:"secret_hint"`
 		Scheme        *string           `json:"scheme"`
 		Params        map[string]string `json:"params"`
@@ -100,12 +101,30 @@ type connectionRow struct {
 	UpdatedAt time.Time         `json:"updated_at"`
 }
 
+// state returns the status with its reason.
+func (r *connectionRow) state() string {
+	if r.StatusReason == nil {
+		return r.Status
+	}
+	return r.Status + " (" + *r.StatusReason + ")"
+}
+
+// noSecret is the state of a connection that only receives webhooks, and rejects them all for want of a secret.
+const noSecret = "missing"
+
+// secret says which webhook secret there is. It is empty where none is needed.
 func (r *connectionRow) secret() string {
 	switch {
+	case r.WebhookURL == nil:
+		return ""
 	case r.Webhook.Scheme != nil:
 		return *r.Webhook.Scheme
+	case !r.Webhook.HasSecret && !r.Webhook.NeedsSecret:
+		return ""
+	case !r.Webhook.HasSecret && r.Credentials == nil && r.Status != "pending":
+		return noSecret
 	case !r.Webhook.HasSecret:
-		return "missing"
+		return "not stored"
 	case r.Webhook.SecretHint != nil:
 		return "…" + *r.Webhook.SecretHint
 	default:
@@ -141,12 +160,13 @@ func (c *connectionsList) Run(ctx context.Context, e *env) error {
 	}
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
 		t := e.table(terminal.Column{Title: "PROVIDER", Fixed: true}, terminal.Column{Title: "CONNECTION", Fixed: true},
-			terminal.Column{Title: "STATUS"}, terminal.Column{Title: "SECRET"}, terminal.Column{Title: "WEBHOOK URL",
-				Fixed: true})
+			terminal.Column{Title: "STATUS"}, terminal.Column{Title: "AUTH MODE"}, terminal.Column{Title: "ACCOUNT"},
+			terminal.Column{Title: "SECRET"}, terminal.Column{Title: "WEBHOOK URL", Fixed: true})
 		return e.list(ctx, api, apiclient.Request{Path: connectionsPath, Query: q}, c.paging, c.JSON, "connections", t,
 			func(t *terminal.Table, row json.RawMessage) error {
 				r, err := into[connectionRow](row)
-				t.Row(r.ProviderConfigKey, r.ConnectionID, r.Status, r.secret(), value(r.WebhookURL))
+				t.Row(r.ProviderConfigKey, r.ConnectionID, r.state(), r.AuthMode, r.account(), r.secret(),
+					value(r.WebhookURL))
 				return err
 			})
 	})

@@ -154,7 +154,7 @@ func (c *connectionsCreate) Run(ctx context.Context, e *env) error {
 		if err := c.connection(e, a.Body); err != nil {
 			return err
 		}
-		if r, err := into[connectionRow](a.Body); err == nil && r.secret() == "missing" && r.Credentials == nil {
+		if r, err := into[connectionRow](a.Body); err == nil && r.secret() == noSecret {
 			e.note("The connection has no webhook secret yet, so it rejects every webhook. Add one with\n"+
 				"sallyport connections secrets add %s %s", r.ProviderConfigKey, r.ConnectionID)
 		}
@@ -170,7 +170,8 @@ func (c *connectionsCreate) connect(body map[string]any) error {
 	}
 	if _, ok := body[memberConnect]; !ok && !c.Connect {
 		if len(terms) > 0 {
-			return usageError("--user-id, --redirect-url, --state, --scopes and --expires-in are for a link: give --connect, too")
+			return usageError("--user-id, --redirect-url, --state, --scopes and --expires-in are for a link: " +
+				"give --connect, too")
 		}
 		return nil
 	} else if !ok {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"sallyport/internal/platform/apiclient"
@@ -47,6 +48,31 @@ type linkRow struct {
 	connectionRow
 	ConnectURL       *string    `json:"connect_url"`
 	ConnectExpiresAt *time.Time `json:"connect_expires_at"`
+	ConnectModes     []struct {
+		Mode    string `json:"auth_mode"`
+		Title   string `json:"title"`
+		Offered bool   `json:"offered"`
+	} `json:"connect_modes"`
+}
+
+// withoutClient notes what the page asks for instead, if the provider's first mode needs an OAuth client that is not
+// there.
+func (r *linkRow) withoutClient(e *env) {
+	if len(r.ConnectModes) == 0 || r.ConnectModes[0].Offered {
+		return
+	}
+	var offered []string
+	for _, m := range r.ConnectModes {
+		if m.Offered {
+			offered = append(offered, m.Mode+" ("+m.Title+")")
+		}
+	}
+	key := terminal.Inline(r.ProviderConfigKey)
+	e.note("warning: the provider configuration %s has no OAuth client for %s, so the page does not offer that. "+
+		"It offers: %s.\nAdd your client with sallyport provider-configs create --provider %s --client-id ID "+
+		"--client-secret-file PATH --environment ID (or update %s, if it exists), and make another link.", key,
+		terminal.Inline(r.ConnectModes[0].Mode), terminal.Inline(strings.Join(offered, ", ")),
+		terminal.Inline(r.Provider), key)
 }
 
 // name names the connection for commands.
@@ -83,6 +109,7 @@ func (f *linkFlags) follow(ctx context.Context, e *env, flags apiFlags, api *api
 		{"Status", before.Status}, {"Connect URL", *before.ConnectURL}, {"Valid until", expires}}); err != nil {
 		return err
 	}
+	before.withoutClient(e)
 	if f.Open && e.browse != nil && e.browse(ctx, *before.ConnectURL) {
 		e.note("The link was opened in a browser.")
 	} else {

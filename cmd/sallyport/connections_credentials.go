@@ -71,7 +71,15 @@ type authRow struct {
 		Hosts       []string   `json:"hosts"`
 		ExpiresAt   *time.Time `json:"expires_at"`
 		StoredAt    time.Time  `json:"stored_at"`
+		RefreshedAt *time.Time `json:"last_refreshed_at"`
+		RefreshAt   *time.Time `json:"next_refresh_at"`
+		Failures    int64      `json:"refresh_failures"`
 	} `json:"credentials"`
+	Scopes *struct {
+		Requested []string `json:"requested"`
+		Granted   []string `json:"granted"`
+		Missing   []string `json:"missing"`
+	} `json:"scopes"`
 	Account *struct {
 		ID    string  `json:"id"`
 		Label *string `json:"label"`
@@ -93,13 +101,15 @@ type authRow struct {
 func (r *authRow) fields() [][2]string {
 	out := [][2]string{{"Auth mode", r.AuthMode}, {"Configuration", pairs(r.ConnectionConfig)}}
 	if c := r.Credentials; c != nil {
-		expires := ""
-		if c.ExpiresAt != nil {
-			expires = clock.Wire(*c.ExpiresAt)
-		}
 		out = append(out, [2]string{"Credentials", strings.Join(c.Fields, ", ") + " (fingerprint " + c.Fingerprint + ")"},
-			[2]string{"Sent to", strings.Join(c.Hosts, ", ")}, [2]string{"Expires", expires})
+			[2]string{"Sent to", strings.Join(c.Hosts, ", ")}, [2]string{"Expires", timeOf(c.ExpiresAt)},
+			[2]string{"Refreshed", timeOf(c.RefreshedAt)}, [2]string{"Next refresh", timeOf(c.RefreshAt)})
+		if c.Failures > 0 {
+			out = append(out, [2]string{"Failures", fmt.Sprintf("%d %s since the last that succeeded", c.Failures,
+				numbered(int(c.Failures), "refresh", "refreshes"))})
+		}
 	}
+	out = append(out, r.scopes()...)
 	if a := r.Account; a != nil {
 		name := a.ID
 		if a.Label != nil {
@@ -121,6 +131,36 @@ func (r *authRow) fields() [][2]string {
 		out = append(out, [2]string{"Provider's limit", text})
 	}
 	return out
+}
+
+// account returns the name by which people know the account, or its id.
+func (r *authRow) account() string {
+	switch {
+	case r.Account == nil:
+		return ""
+	case r.Account.Label != nil:
+		return *r.Account.Label
+	default:
+		return r.Account.ID
+	}
+}
+
+// scopes returns the lines about the OAuth scopes.
+func (r *authRow) scopes() [][2]string {
+	s := r.Scopes
+	if s == nil {
+		return nil
+	}
+	return [][2]string{{"Scopes", strings.Join(s.Requested, " ")}, {"Granted", strings.Join(s.Granted, " ")},
+		{"Not granted", strings.Join(s.Missing, " ")}}
+}
+
+// timeOf writes a time, and nothing if there is none.
+func timeOf(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return clock.Wire(*t)
 }
 
 type connectionsTest struct {

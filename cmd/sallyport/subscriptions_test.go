@@ -134,8 +134,8 @@ func TestConnectionsOverTheAPI(t *testing.T) {
 		out = r.run(`{"provider":"github","tags":{"team":"a"}}`, "connections", "create", "--from-file", "-",
 			"--connection-id", "second")
 		require.Contains(t, out.stderr, "no webhook secret yet")
-		require.Regexp(t, `(?m)^github    second      active  missing  http\S+\n`+
-			`github    repo        active  …ider    http\S+$`, r.do("connections", "list"))
+		require.Regexp(t, `(?m)^github    second      active  none +missing  http\S+\n`+
+			`github    repo        active  none +…ider    http\S+$`, r.do("connections", "list"))
 		require.Len(t, decode[[]json.RawMessage](t, r.do("connections", "list", "--json", "--q", "sec", "--provider",
 			"github", "--status", "active")), 1)
 		require.Contains(t, out.out, "\nDuplicates      A webhook with the id of an earlier one is a duplicate "+

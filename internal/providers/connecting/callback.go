@@ -230,7 +230,7 @@ func (s *Service) accept(ctx context.Context, o *opened, page *Page, got *grante
 		given.Requested, given.Scopes = nil, nil
 	}
 	err := s.connect(ctx, o, page.Mode, config, given)
-	return s.conclude(ctx, o, page, notGranted(given.Requested, given.Scopes), err)
+	return s.conclude(ctx, o, page, NotGranted(given.Requested, given.Scopes), err)
 }
 
 // grant exchanges what the provider sent for tokens. config has all settings that were entered or found.

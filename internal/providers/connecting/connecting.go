@@ -35,6 +35,16 @@ type Made struct {
 	Connection connections.Connection
 	URL        secretbox.Secret
 	ExpiresAt  time.Time
+	// Modes are the ways to connect, in the order of the provider's definition.
+	Modes []ModeOffer
+}
+
+// ModeOffer is a mode of a provider's definition with which a person could connect.
+type ModeOffer struct {
+	AuthMode, Title string
+	// Offered is false if the mode needs an OAuth client that the provider configuration does not have. The page leaves
+	// it out then.
+	Offered bool
 }
 
 // link is a stored link.
@@ -48,6 +58,8 @@ type link struct {
 	connectionID      string
 	// mode is the only one that can be chosen; empty for any.
 	mode string
+	// modes are what a link offers that is made now. They are not stored.
+	modes []ModeOffer
 	// clientID is the OAuth client for which the link was made.
 	clientID    string
 	redirectURL string

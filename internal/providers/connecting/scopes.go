@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// notGranted returns the scopes that were asked for and that no granted one stands for; none if it is not known what
+// NotGranted returns the scopes that were asked for and that no granted one stands for; none if it is not known what
 // was granted. Providers return them in other words: as URLs (Microsoft), without those that are about the protocol
 // (OpenID Connect Core 1.0, sections 5.4 and 11), and without those that another one includes (GitHub).
-func notGranted(requested, granted []string) []string {
+func NotGranted(requested, granted []string) []string {
 	if len(granted) == 0 {
 		return nil
 	}

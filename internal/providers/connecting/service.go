@@ -104,7 +104,7 @@ func (s *Service) Create(ctx context.Context, actor access.Principal, in connect
 		return Made{}, joined(&v, err)
 	}
 	s.metrics.links.WithLabelValues(outcomeMade).Inc()
-	made.URL, made.ExpiresAt = s.url(token), l.expiresAt
+	made.URL, made.ExpiresAt, made.Modes = s.url(token), l.expiresAt, l.modes
 	return made, nil
 }
 
@@ -154,7 +154,7 @@ func (s *Service) Reconnect(ctx context.Context, actor access.Principal, provide
 		return Made{}, err
 	}
 	s.metrics.links.WithLabelValues(outcomeMade).Inc()
-	return Made{Connection: c, URL: s.url(token), ExpiresAt: l.expiresAt}, nil
+	return Made{Connection: c, URL: s.url(token), ExpiresAt: l.expiresAt, Modes: l.modes}, nil
 }
 
 // modeOf is the mode that a connection is bound to by the credentials that it has; empty for any.
@@ -240,7 +240,8 @@ func (s *Service) prepare(ctx context.Context, v *apperr.Violations, env id.Envi
 			return link{}, "", err
 		}
 		if len(n.RedirectURL) <= maxRedirectURL && !slices.Contains(allowed, n.RedirectURL) {
-			at.Add("redirect_url", "allowed", "must be one of the environment's connect_redirect_urls")
+			at.Add("redirect_url", "allowed", "must be one of the environment's connect_redirect_urls; "+
+				"PATCH /team/environments/"+string(env)+" lists it")
 		}
 	}
 	config, ok, err := s.cfg.Configs.Resolve(ctx, env, key)
@@ -256,6 +257,7 @@ func (s *Service) prepare(ctx context.Context, v *apperr.Violations, env id.Envi
 		at.Add("", "provider", "the provider has no API that can be called here")
 		return l, token, nil
 	}
+	l.modes = offers(provider.Outbound, config, mode)
 	return l, token, s.checkModes(v, provider.Outbound, config, mode)
 }
 
@@ -263,7 +265,8 @@ func (s *Service) prepare(ctx context.Context, v *apperr.Violations, env id.Envi
 func (*Service) checkModes(v *apperr.Violations, engine *outbound.Engine, config *configs.Config, mode string) error {
 	if mode != "" {
 		if named, known := engine.Mode(mode); !known || named.Kind == outbound.None {
-			v.Add("auth_mode", "enum", "must be a mode of the provider that has credentials")
+			v.Add("auth_mode", "enum", "must be a mode of the provider that has credentials: "+
+				strings.Join(credentialModes(engine), ", "))
 			return nil
 		}
 	}
@@ -280,20 +283,42 @@ func (*Service) checkModes(v *apperr.Violations, engine *outbound.Engine, config
 	return nil
 }
 
+// credentialModes returns the names of the modes that have credentials.
+func credentialModes(engine *outbound.Engine) (names []string) {
+	for _, m := range engine.Modes() {
+		if m.Kind != outbound.None {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
 // connectable returns the modes with which a person can connect.
 func connectable(engine *outbound.Engine, config *configs.Config, only string) []*outbound.Mode {
 	var out []*outbound.Mode
 	for _, m := range engine.Modes() {
-		if only != "" && m.Name != only || m.Kind == outbound.None {
-			continue
+		if eligible(m, only) && offered(m, config) {
+			out = append(out, m)
 		}
-		if m.Client && !hasClient(m, config) {
-			continue
-		}
-		out = append(out, m)
 	}
 	return out
 }
+
+// offers returns the modes with which a person could connect, if the configuration had all that they need.
+func offers(engine *outbound.Engine, config *configs.Config, only string) (out []ModeOffer) {
+	for _, m := range engine.Modes() {
+		if eligible(m, only) {
+			out = append(out, ModeOffer{AuthMode: m.Name, Title: m.Title, Offered: offered(m, config)})
+		}
+	}
+	return out
+}
+
+func eligible(m *outbound.Mode, only string) bool {
+	return (only == "" || m.Name == only) && m.Kind != outbound.None
+}
+
+func offered(m *outbound.Mode, config *configs.Config) bool { return !m.Client || hasClient(m, config) }
 
 func hasClient(m *outbound.Mode, config *configs.Config) bool {
 	switch {

@@ -25,6 +25,8 @@ type Duplicates struct {
 	SuspectWindow time.Duration
 	// WithoutID is true if SuspectWindow counts for a webhook without an id too.
 	WithoutID bool
+	// NeedsSecret is true if every webhook is rejected while no secret is stored.
+	NeedsSecret bool
 }
 
 // BodyWindows returns how long an equal body makes a webhook without an id a duplicate, and one whose id is not signed,
@@ -52,7 +54,7 @@ func (s *Service) Duplicates(c *Connection) Duplicates {
 		if err != nil {
 			continue
 		}
-		d := Duplicates{Known: true, IDs: v.IDSources(), SingleUses: v.SingleUses()}
+		d := Duplicates{Known: true, IDs: v.IDSources(), SingleUses: v.SingleUses(), NeedsSecret: v.NeedsSecret()}
 		d.BodyWindow, d.SuspectWindow = c.Webhook.BodyWindows(v, s.dedupeWindow)
 		if !d.unsigned() {
 			d.SuspectWindow = 0

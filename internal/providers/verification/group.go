@@ -3,6 +3,7 @@ package verification
 import (
 	"context"
 	"net/http"
+	"slices"
 )
 
 // node is a proof, or several of which any one or all have to pass.
@@ -69,6 +70,19 @@ func (n *node) covers() coverage {
 		}
 	}
 	return covers
+}
+
+// needsSecret reports whether every way to pass the node uses a secret of the connection.
+func (n *node) needsSecret() bool {
+	without := func(inner *node) bool { return !inner.needsSecret() }
+	switch {
+	case n.proof != nil:
+		return n.proof.usesSecrets()
+	case n.any != nil:
+		return !slices.ContainsFunc(n.any, without)
+	default:
+		return slices.ContainsFunc(n.all, (*node).needsSecret)
+	}
 }
 
 // verify proves the webhook by the node.

@@ -54,6 +54,37 @@ func TestAllOf(t *testing.T) {
 	requireRefused(t, v, atURL(request("{}"), "", "/", good.RawQuery), verification.ReasonSignatureMissing)
 }
 
+// A secret is needed exactly if no webhook passes without one: a missing secret is an error there, and nowhere else.
+func TestNeedsSecret(t *testing.T) {
+	t.Parallel()
+	std := listed()
+	own := verification.Proof{Scheme: "jwt", BodyUnsigned: true,
+		Keys: &verification.Keys{JWKS: &verification.JWKS{URL: "https://keys.example/certs", TTLS: "600"}},
+		JWT:  &verification.JWTRule{From: "header:x-jwt", Algs: []string{"ES256"}, Aud: []string{"{param:account}"}}}
+	for name, tt := range map[string]struct {
+		proof         verification.Proof
+		account, want bool
+	}{
+		"hmac":                {std.Proof, false, true},
+		"a key of its own":    {own, true, false},
+		"any with both":       {verification.Proof{AnyOf: []verification.Proof{std.Proof, own}}, true, false},
+		"any with secrets":    {verification.Proof{AnyOf: []verification.Proof{std.Proof, std.Proof}}, false, true},
+		"all with one secret": {verification.Proof{AllOf: []verification.Proof{own, std.Proof}}, true, true},
+	} {
+		d, params := verification.Declaration{Proof: tt.proof, Event: std.Event}, map[string]string{}
+		if tt.account {
+			params["account"] = "a"
+			d.Params = []verification.Param{{Name: "account", Description: "The account.", Pattern: ".+", Required: true,
+				Example: "a"}}
+		}
+		engine, err := verification.Compile(d)
+		require.NoError(t, err, name)
+		v, err := engine.Prepare(params, nil)
+		require.NoError(t, err, name)
+		require.Equal(t, tt.want, v.NeedsSecret(), name)
+	}
+}
+
 // Groups stay small, never contain the scheme that proves nothing, and say nothing themselves.
 func TestCompileRefusesGroups(t *testing.T) {
 	t.Parallel()

@@ -208,6 +208,9 @@ func (v *Verifier) CarriesSecret() bool {
 	})
 }
 
+// NeedsSecret reports whether no webhook passes without a secret of the connection.
+func (v *Verifier) NeedsSecret() bool { return v.plan.root.needsSecret() }
+
 // IDSource is a place of the provider's id of a webhook.
 type IDSource struct {
 	// Place is as Event.IDSource gives it.

@@ -13,6 +13,7 @@ import (
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/connecting"
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/providers/credentials"
 	"sallyport/internal/providers/outbound"
@@ -45,6 +46,8 @@ type scopes struct {
 	Requested []string `json:"requested"`
 	// The scopes that the provider has granted; empty if they are not known.
 	Granted []string `json:"granted"`
+	// The requested scopes that no granted one stands for; empty if it is not known which were granted.
+	Missing []string `json:"missing"`
 }
 
 type account struct {
@@ -107,7 +110,8 @@ func viewScopes(s *credentials.Set) (out httpapi.OrNull[scopes]) {
 	if s == nil {
 		return out
 	}
-	out.Value = &scopes{Requested: s.ScopesRequested, Granted: s.ScopesGranted}
+	out.Value = &scopes{Requested: s.ScopesRequested, Granted: s.ScopesGranted,
+		Missing: append([]string{}, connecting.NotGranted(s.ScopesRequested, s.ScopesGranted)...)}
 	return out
 }
 

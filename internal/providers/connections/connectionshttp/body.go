@@ -25,7 +25,9 @@ type Change struct {
 	AuthMode patch.Optional[string] `json:"auth_mode,omitempty" maxLength:"63" example:"bearer"`
 	// The credentials for requests to the provider, by the names that `sallyport providers show` lists. They replace all
 	// that are stored, and are tested first: if the provider refuses them, nothing is stored. `null` removes them. They
-	// are never returned. An OAuth token that was made elsewhere is used until it expires, and is not refreshed.
+	// are never returned. An OAuth token that was made elsewhere, an `access_token`, is renewed if its `refresh_token` is
+	// given too and the provider configuration has the OAuth client that got them; with `expires_at`, before it expires.
+	// Without a `refresh_token` it is used until it expires.
 	Credentials patch.Field[CredentialsInput] `json:"credentials,omitempty" writeOnly:"true"`
 	// The values that the provider's definition needs from each connection, such as a subdomain. Members merge by name: a
 	// `null` member resets to its default. If requests would go to another host than before, the credentials have to be
@@ -96,7 +98,9 @@ type creation struct {
 	OnConflict patch.Optional[connections.OnConflict] `json:"on_conflict,omitempty"`
 	// Creates the connection as `pending`, with a link under which a person connects their account. Give it instead of
 	// `credentials`. An `auth_mode` limits the page to that mode, and the page does not ask for values of
-	// `connection_config` that are given here.
+	// `connection_config` that are given here. The page offers the modes in the order of the provider's definition, and
+	// leaves out those that need an OAuth client while the provider configuration has none; it asks for other credentials
+	// then, unless `auth_mode` names the mode that it has to be. `connect_modes` of the response shows both.
 	Connect patch.Optional[ConnectTerms] `json:"connect,omitempty"`
 	Change
 }

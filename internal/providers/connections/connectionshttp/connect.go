@@ -23,7 +23,10 @@ func location(c *connections.Connection) string {
 // viewMade returns the wire form of a connection with its link.
 func (h *handlers) viewMade(m *connecting.Made) connection {
 	out, link, at := h.view(m.Connection), m.URL.Reveal(), httpapi.Time(m.ExpiresAt)
-	out.ConnectURL, out.ConnectExpiresAt = &link, &at
+	out.ConnectURL, out.ConnectExpiresAt, out.ConnectModes = &link, &at, []connectMode{}
+	for _, o := range m.Modes {
+		out.ConnectModes = append(out.ConnectModes, connectMode(o))
+	}
 	return out
 }
 

@@ -184,13 +184,13 @@ func TestLife(t *testing.T) {
 			`"ids":[{"source":"header:webhook-id","signed":true}],"single_use":[],"same_body_seconds":0,"suspect_seconds":0},
 			"redeliver_on_duplicate":true,"max_body_bytes":10485760,"same_body_new_id":"accept","scheme":null,"url_base":null,` +
 			`"source_cidrs":[],
-			"rate_limit_per_second":null,"has_secret":true,"secret_hint":"LaSw"},
+			"rate_limit_per_second":null,"has_secret":true,"secret_required":true,"secret_hint":"LaSw"},
 			"provider_config_key":"standard-webhooks","provider":"standard-webhooks","environment_id":"` + s.a + `",
 			"owner_user_id":null,
 			"auth_mode":"none","connection_config":{},"credentials":null,"scopes":null,"account":null,"health":null,
 			"rate_limit":null,"status":"active","status_reason":null,"tags":{"team":"a"},
 			"metadata":{"n":12345678901234567890.10},
-			"webhook_url":"` + url + `","connect_url":null,"connect_expires_at":null,
+			"webhook_url":"` + url + `","connect_url":null,"connect_expires_at":null,"connect_modes":null,
 			"created_at":"2026-03-04T05:06:07.008Z","updated_at":"2026-03-04T05:06:07.008Z"}`
 		require.JSONEq(t, want, made.text)
 		require.Contains(t, made.text, `"n":12345678901234567890.10`, "digits stay")
@@ -219,7 +219,8 @@ func TestLife(t *testing.T) {
 		delete(webhook, "duplicates") // which is as above
 		require.Equal(t, map[string]any{"params": map[string]any{}, "dedupe_window_seconds": nil,
 			"redeliver_on_duplicate": true, "max_body_bytes": 7.0, "same_body_new_id": "accept", "scheme": nil, "url_base": nil,
-			"source_cidrs": []any{}, "rate_limit_per_second": nil, "has_secret": false, "secret_hint": nil}, webhook)
+			"source_cidrs": []any{}, "rate_limit_per_second": nil, "has_secret": false,
+			"secret_required": true, "secret_hint": nil}, webhook)
 		require.Equal(t, "acme", s.do(s.a, http.MethodPost, item, `{"webhook":{"alias":"acme"}}`).json(t)["webhook_alias"])
 
 		operate := func(name string) map[string]any {

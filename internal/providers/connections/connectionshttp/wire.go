@@ -85,10 +85,21 @@ type connection struct {
 	ConnectURL *string `json:"connect_url" readOnly:"true" example:"https://gateway.example.com/connect/6vXo0c6nq1y1b3a2Q0m5Zr4Wc8Yt7Ud9Ke1Lf2Mg3Nh"`
 	// When `connect_url` expires; `null` where that is.
 	ConnectExpiresAt *httpapi.Time `json:"connect_expires_at" nullable:"true" example:"2026-12-24T18:00:00.000Z"`
+	// The ways to connect, in the order of the provider's definition; `null` where `connect_url` is.
+	ConnectModes []connectMode `json:"connect_modes" nullable:"true"`
 	// When the connection was created.
 	CreatedAt httpapi.Time `json:"created_at"`
 	// When the connection was last changed.
 	UpdatedAt httpapi.Time `json:"updated_at"`
+}
+
+type connectMode struct {
+	// The mode of the provider's definition.
+	AuthMode string `json:"auth_mode" example:"oauth2"`
+	// Its name for people.
+	Title string `json:"title" example:"OAuth 2.0"`
+	// Whether the page offers it. `false`: it needs an OAuth client, which the provider configuration does not have.
+	Offered bool `json:"offered"`
 }
 
 type webhook struct {
@@ -116,6 +127,9 @@ type webhook struct {
 	RateLimitPerSecond *int64 `json:"rate_limit_per_second"`
 	// Whether a webhook secret is stored. Without a secret, every webhook is rejected if its verification needs one.
 	HasSecret bool `json:"has_secret"`
+	// Whether the verification needs a webhook secret: `false` where the provider signs with a key of its own, where
+	// nothing is verified, and where `webhook_url` is `null`.
+	SecretRequired bool `json:"secret_required"`
 	// The last four characters of the webhook secret; `null` if there is no secret or it has fewer than 16 characters.
 	SecretHint *string `json:"secret_hint"`
 }
@@ -153,6 +167,7 @@ func viewDuplicates(d connections.Duplicates) duplicates {
 
 // view returns the wire form of a connection.
 func (h *handlers) view(c connections.Connection) connection {
+	received := h.svc.Duplicates(&c)
 	return connection{
 		UUID:         c.UUID,
 		ConnectionID: c.ConnectionID,
@@ -160,7 +175,7 @@ func (h *handlers) view(c connections.Connection) connection {
 		Webhook: webhook{
 			Params:               c.Webhook.Params,
 			DedupeWindowSeconds:  c.Webhook.DedupeWindowSeconds,
-			Duplicates:           viewDuplicates(h.svc.Duplicates(&c)),
+			Duplicates:           viewDuplicates(received),
 			RedeliverOnDuplicate: c.Webhook.RedeliverOnDuplicate,
 			MaxBodyBytes:         c.Webhook.MaxBodyBytes,
 			SameBodyNewID:        c.Webhook.SameBodyNewID,
@@ -169,6 +184,7 @@ func (h *handlers) view(c connections.Connection) connection {
 			SourceCIDRs:          append([]string{}, c.Webhook.SourceCIDRs...),
 			RateLimitPerSecond:   c.Webhook.RatePerSecond,
 			HasSecret:            c.HasSecret,
+			SecretRequired:       received.NeedsSecret,
 			SecretHint:           httpapi.NullIfEmpty(c.SecretHint),
 		},
 		ProviderConfigKey: c.ProviderConfigKey,
