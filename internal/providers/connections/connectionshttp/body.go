@@ -128,7 +128,8 @@ type ConnectTerms struct {
 	Scopes patch.Optional[[]string] `json:"scopes,omitempty" maxItems:"100" example:"[\"repo\"]"`
 	// The member of the team whose connection it is to be, and who has to sign in on the page; they need a role in the
 	// environment, and have at most 100 connections there. Only requests with this user's own token use the credentials
-	// then: no API key, and no other user. It never changes; with `reconnect` it is not needed. Default: the connection belongs to the environment, and anyone with the link connects it.
+	// then: no API key, and no other user. It never changes; with `reconnect` it is not needed. Default: the connection
+	// belongs to the environment, and anyone with the link connects it.
 	UserID patch.Optional[string] `json:"user_id,omitempty" maxLength:"63" example:"usr_06f3k2m9q0x8v4t7b5n1"`
 	// How long the link can be used, in seconds: 60 to 86400. Default 1800.
 	ExpiresIn patch.Optional[int64] `json:"expires_in,omitempty" minimum:"60" maximum:"86400" example:"1800"`
