@@ -84,7 +84,7 @@ func (s *Service) Create(ctx context.Context, actor access.Principal, in connect
 	if err != nil {
 		return Made{}, err
 	}
-	in.Pending, in.Details, in.OwnerUserID = true, l.details(), n.UserID
+	in.Pending, in.Details = true, l.details()
 	if err := s.refuseSecrets(ctx, &v, actor.Environment, key, &in); err != nil {
 		return Made{}, err
 	}
@@ -92,6 +92,7 @@ func (s *Service) Create(ctx context.Context, actor access.Principal, in connect
 		return Made{}, v.Err() // a connection that exists would not be changed, and the link would lead nowhere
 	}
 	if v.Err() == nil {
+		in.OwnerUserID = n.UserID // else it may be a text that no database stores
 		in.Within = func(ctx context.Context, tx *sql.Tx, _, c *connections.Connection) error {
 			return s.store(ctx, tx, actor, c, &l)
 		}
