@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"slices"
 	"testing"
 
@@ -116,16 +117,94 @@ func TestOwnEventsOfConnections(t *testing.T) {
 		w.call(w.dev(), http.MethodDelete, item, nil).want(w, http.StatusNoContent)
 		about := func(status string) []object {
 			return []object{{"connection_uuid": conn.UUID, "connection_id": "acme", "provider": "github",
-				"provider_config_key": "github", "status": status, "status_reason": nil, "auth_mode": "none", "health": nil}}
+				"provider_config_key": "github", "status": status, "status_reason": nil, "auth_mode": "none", "health": nil,
+				"tags": object{"a": "b"}, "account": nil, "scopes": nil}}
 		}
-		disabled := about("disabled")
+		created, disabled := about("active"), about("disabled")
+		created[0]["tags"] = object{}
 		disabled[0]["status_reason"] = "Disabled by request"
 		require.Equal(w.t, map[string][]object{
-			"sallyport.connection.created": about("active"), "sallyport.connection.updated": about("active"),
+			"sallyport.connection.created": created, "sallyport.connection.updated": about("active"),
 			"sallyport.connection.disabled": disabled, "sallyport.connection.enabled": about("active"),
 			"sallyport.connection.deleted": about("active"),
 		}, w.ownEvents(sink, 5))
 		require.Len(w.t, w.events(""), 5)
+	})
+}
+
+// Events about a connection have its end user and what a GET shows at that time, also of one that is gone; none has
+// metadata. The storing of credentials says what their test has found and whether it is a reconnection, and no other
+// event comes with it. A person who declines emits an event, with the reason that the connection shows.
+func TestOwnEventsOfCredentials(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		sink := newReceiver(w.t, status(http.StatusOK))
+		w.subscribe(sink.url, object{"event_types": []string{"sallyport.connection.*"}})
+		w.call(w.user(w.env), http.MethodPost, "/provider-configs", object{"provider": "github", "provider_config_key": "work",
+			"oauth": object{"client_id": "gateway", "client_secret": "a secret"}}).want(w, http.StatusCreated)
+		same := func(path string, data object) {
+			var shown struct {
+				Tags    object  `json:"tags"`
+				Account any     `json:"account"`
+				Scopes  object  `json:"scopes"`
+				Health  *object `json:"health"`
+				Reason  any     `json:"status_reason"`
+			}
+			w.call(w.dev(), http.MethodGet, path, nil).want(w, http.StatusOK).into(w, &shown)
+			require.Equal(w.t, []any{shown.Tags, shown.Account, shown.Reason},
+				[]any{data["tags"], data["account"], data["status_reason"]})
+			if shown.Scopes == nil {
+				require.Nil(w.t, data["scopes"])
+			} else {
+				require.Equal(w.t, object{"requested": shown.Scopes["requested"], "granted": shown.Scopes["granted"]},
+					data["scopes"])
+			}
+			if shown.Health == nil {
+				require.Nil(w.t, data["health"])
+			} else {
+				require.Equal(w.t, (*shown.Health)["status"], data["health"])
+			}
+			require.NotContains(w.t, data, "metadata")
+		}
+
+		const api = "/connections/http/api"
+		w.call(w.dev(), http.MethodPost, "/connections", object{"provider": "http", "connection_id": "api",
+			"tags": object{"end_user_id": "user-4711"}, "metadata": object{"note": "private"},
+			"credentials":       object{"token": "secret"},
+			"connection_config": object{"base_url": "https://api.example.com"}}).want(w, http.StatusCreated)
+		own := w.ownEvents(sink, 2)
+		connected := own["sallyport.connection.connected"]
+		require.Equal(w.t, []any{"unknown", false, object{"end_user_id": "user-4711"}},
+			[]any{connected[0]["health"], connected[0]["reconnected"], connected[0]["tags"]})
+		require.Equal(w.t, object{"requested": []any{}, "granted": []any{}}, connected[0]["scopes"])
+		same(api, connected[0])
+		same(api, own["sallyport.connection.created"][0])
+		w.call(w.dev(), http.MethodPatch, api, object{"credentials": object{"token": "another"}}).want(w, http.StatusOK)
+		own = w.ownEvents(sink, 3)
+		require.Empty(w.t, own["sallyport.connection.updated"])
+		require.Equal(w.t, true, own["sallyport.connection.connected"][1]["reconnected"])
+		w.call(w.dev(), http.MethodDelete, api, nil).want(w, http.StatusNoContent)
+		deleted := w.ownEvents(sink, 4)["sallyport.connection.deleted"][0]
+		require.Equal(w.t, []any{connected[0]["tags"], connected[0]["scopes"], "unknown"},
+			[]any{deleted["tags"], deleted["scopes"], deleted["health"]})
+
+		var made struct {
+			ConnectURL string `json:"connect_url"`
+		}
+		w.call(w.dev(), http.MethodPost, "/connections", object{"provider": "work", "connection_id": "c",
+			"auth_mode": "oauth2", "tags": object{"end_user_id": "user-1"}, "connect": object{}}).want(w,
+			http.StatusCreated).into(w, &made)
+		b := w.browser()
+		b.post(made.ConnectURL)
+		to, err := url.Parse(b.post(made.ConnectURL, "mode", "oauth2").to)
+		require.NoError(w.t, err)
+		b.post(publicURL + "/oauth/callback/" + w.env + "/work?" + url.Values{"state": {to.Query().Get("state")},
+			"error": {"access_denied"}, "error_description": {"Words of the provider"}}.Encode())
+		failed := w.ownEvents(sink, 6)["sallyport.connection.connect_failed"]
+		require.Len(w.t, failed, 1)
+		require.Equal(w.t, []any{"pending", "access_denied", object{"end_user_id": "user-1"}},
+			[]any{failed[0]["status"], failed[0]["reason"], failed[0]["tags"]})
+		same("/connections/work/c", failed[0])
 	})
 }
 

@@ -32,7 +32,7 @@ func (s *Service) Return(ctx context.Context, env id.Environment, key string, v 
 	found := false
 	state := secretbox.Secret(query.Get("state"))
 	err := s.cfg.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
-		if f, found, err = s.flows.take(ctx, tx, state); err == nil && found {
+		if f, found, err = s.flows.take(ctx, tx, state, hashOf(browser)); err == nil && found {
 			err = noteReturn(ctx, tx, &f, state)
 		}
 		return err
@@ -94,7 +94,10 @@ func (s *Service) conclude(ctx context.Context, o *opened, page *Page, missing [
 		if o.token != "" {
 			p.Again = PagePath + o.token.Reveal()
 		}
-		return nil, s.counted(p)
+		if err := o.noteFailure(ctx, s, p); err != nil {
+			return nil, err
+		}
+		return nil, p
 	}
 	step.Missing = inWords(page.Mode, missing)
 	return step, nil
@@ -178,7 +181,7 @@ func (s *Service) choose(ctx context.Context, o *opened, state secretbox.Secret,
 	var f flow
 	found := false
 	err := s.cfg.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
-		f, found, err = s.flows.take(ctx, tx, state)
+		f, found, err = s.flows.take(ctx, tx, state, o.browserHash)
 		return err
 	})
 	switch {

@@ -105,6 +105,8 @@ const (
 	codeMismatch        = "account_mismatch"
 	codeCredentials     = "invalid_credentials" //nolint:gosec // a code
 	codeProvider        = "provider_error"
+	codeClient          = "client_refused"
+	codeMisconfigured   = "misconfigured"
 	codeUnavailable     = "provider_unavailable"
 	codeSettingsChanged = "settings_changed"
 	// codeLink is of problems of links themselves, which lead nowhere.

@@ -11,7 +11,7 @@ const (
 // outcomes returns every outcome: a problem's code for what went wrong.
 func outcomes() []string {
 	return []string{outcomeMade, outcomeConnected, codeDeclined, codeMismatch, codeCredentials, codeProvider,
-		codeUnavailable, codeSettingsChanged, codeLink}
+		codeClient, codeMisconfigured, codeUnavailable, codeSettingsChanged, codeLink}
 }
 
 type metrics struct{ links *prometheus.CounterVec }

@@ -14,7 +14,7 @@ func TestProblemsHaveWords(t *testing.T) {
 	t.Parallel()
 	o := &opened{link: link{redirectURL: "https://app.example.com/done", connectionID: "c", providerConfigKey: "acme"}}
 	for code, want := range map[apperr.Code][2]string{
-		apperr.CodeProviderNotConfigured: {codeProvider, wordsClient},
+		apperr.CodeProviderNotConfigured: {codeMisconfigured, wordsClient},
 		apperr.CodeRateLimited: {codeUnavailable,
 			"There were too many attempts with this provider. Wait a minute, and try again."},
 		apperr.CodeInvalidCredentials: {codeCredentials, "A message."},

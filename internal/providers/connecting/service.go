@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -33,6 +34,9 @@ type Config struct {
 	Protocol    *tokens.Protocol
 	Teams       Teams
 	People      People
+	// OnFailure is called for each attempt that failed, up to a limit for each link.
+	OnFailure connections.FailureHook
+	Logger    *slog.Logger
 	// PublicURL is the URL at which browsers reach the service.
 	PublicURL string
 }

@@ -73,15 +73,13 @@ func findLink(ctx context.Context, q db.Querier, w *db.Where) (link, bool, error
 }
 
 // begin counts an attempt of a browser, to which the link then belongs. It reports false if the link is another's or
-// has been used.
+// has been used. The link has the number of the attempt then.
 func begin(ctx context.Context, tx *sql.Tx, l *link, browserHash []byte) (bool, error) {
-	done, err := db.Changed(tx.ExecContext(ctx, `UPDATE connect_links SET attempts = attempts + 1, browser_hash = $3
+	return db.Found("a link to begin with", tx.QueryRowContext(ctx, `UPDATE connect_links
+		SET attempts = attempts + 1, browser_hash = $3
 		WHERE environment_id = $1 AND id = $2 AND NOT connected AND attempts < $4
-			AND (browser_hash IS NULL OR browser_hash = $3)`, string(l.environment), l.id, browserHash, maxAttempts))
-	if err != nil {
-		return false, fmt.Errorf("begin to connect: %w", err)
-	}
-	return done, nil
+			AND (browser_hash IS NULL OR browser_hash = $3)
+		RETURNING attempts`, string(l.environment), l.id, browserHash, maxAttempts).Scan(&l.attempts))
 }
 
 // finish marks a link as used. It reports false if it was used already, or replaced.
@@ -190,31 +188,37 @@ func insertFlow(ctx context.Context, tx *sql.Tx, f *flow, state secretbox.Secret
 	return nil
 }
 
-// take removes a flow and returns it: a state works once. found is false for a state that is unknown or was used.
-func (s flowStore) take(ctx context.Context, tx *sql.Tx, state secretbox.Secret) (flow, bool, error) {
-	return s.read(ctx, tx, state, "DELETE FROM connect_flows WHERE id = $1 RETURNING ")
+// take removes a flow of a browser and returns it: a state works once. found is false for a state that is unknown or
+// was used, and for one of another browser, which stays.
+func (s flowStore) take(ctx context.Context, tx *sql.Tx, state secretbox.Secret, browserHash []byte) (flow, bool,
+	error) {
+	if browserHash == nil {
+		return flow{}, false, nil
+	}
+	return s.read(ctx, tx, state, `DELETE FROM connect_flows WHERE id = $1 AND EXISTS (SELECT 1 FROM connect_links
+		WHERE connect_links.id = connect_flows.link_id AND connect_links.environment_id = connect_flows.environment_id
+			AND connect_links.browser_hash = $2) RETURNING `+flowValues, browserHash)
 }
 
 // look is take for a flow that stays.
 func (s flowStore) look(ctx context.Context, q db.Querier, state secretbox.Secret) (flow, bool, error) {
-	return s.read(ctx, q, state, "")
+	return s.read(ctx, q, state, "SELECT "+flowValues+" FROM connect_flows WHERE id = $1")
 }
 
-func (s flowStore) read(ctx context.Context, q db.Querier, state secretbox.Secret, taking string) (f flow, found bool,
-	err error) {
+// flowValues are the columns that read scans.
+const flowValues = "link_id, environment_id, secrets, expires_ms"
+
+// read returns the flow that a query of its id returns. args follow the id.
+func (s flowStore) read(ctx context.Context, q db.Querier, state secretbox.Secret, query string,
+	args ...any) (f flow, found bool, err error) {
 	if hashOf(state) == nil {
 		return flow{}, false, nil
-	}
-	const columns = "link_id, environment_id, secrets, expires_ms"
-	query := taking + columns
-	if taking == "" {
-		query = "SELECT " + columns + " FROM connect_flows WHERE id = $1"
 	}
 	var sealed []byte
 	var expires int64
 	key := flowID(state)
-	found, err = db.Found("a way to a provider", q.QueryRowContext(ctx, query, key).Scan(&f.linkID, &f.environment,
-		&sealed, &expires))
+	found, err = db.Found("a way to a provider", q.QueryRowContext(ctx, query, append([]any{key}, args...)...).Scan(
+		&f.linkID, &f.environment, &sealed, &expires))
 	if err != nil || !found {
 		return flow{}, false, err
 	}

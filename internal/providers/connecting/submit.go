@@ -279,11 +279,8 @@ func (s *Service) concluded(ctx context.Context, o *opened, page *Page, err erro
 	if p == nil {
 		return nil, err
 	}
-	s.metrics.links.WithLabelValues(p.Code).Inc()
-	if p.Code != codeLink {
-		if err := s.cfg.Connections.NoteFailure(ctx, o.environment, o.providerConfigKey, o.connectionID, p.Code); err != nil {
-			return nil, err
-		}
+	if err := o.noteFailure(ctx, s, p); err != nil {
+		return nil, err
 	}
 	if page.Mode.Entered() && p.Retry {
 		page.Errors = append(page.Errors, strings.TrimSpace(p.Words+" "+p.Quote))
@@ -319,9 +316,7 @@ func (o *opened) problem(err error) *Problem {
 	case errors.Is(err, oauth.ErrCallback), errors.Is(err, oauth.ErrSettings):
 		p.Code, p.Words = codeProvider, "The provider's response is incomplete or malformed. Try again."
 	case errors.As(err, &declined):
-		if p.Code = codeProvider; declined.Code == codeDeclined {
-			p.Code = codeDeclined
-		}
+		p.Code = codeOf(declined)
 		plain := *declined
 		plain.Description = ""
 		p.Words, p.Quote = plain.Words(), declined.Description
@@ -330,7 +325,7 @@ func (o *opened) problem(err error) *Problem {
 	case errors.As(err, &e) && e.Code == apperr.CodeInvalidCredentials:
 		p.Code, p.Words = codeCredentials, sentence(e.Message)
 	case errors.As(err, &e) && e.Code == apperr.CodeProviderNotConfigured:
-		p.Code, p.Words = codeProvider, wordsClient
+		p.Code, p.Words = codeMisconfigured, wordsClient
 	case errors.As(err, &e) && e.Code == apperr.CodeRateLimited:
 		p.Code, p.Words = codeUnavailable, "There were too many attempts with this provider. Wait a minute, and try again."
 	case errors.As(err, &e) && e.Code == apperr.CodeValidation:
@@ -368,8 +363,10 @@ func (p *Problem) refused(e *oauth.TokenError) {
 		return
 	case oauth.GrantDead:
 		p.Words = "The provider does not accept the sign-in any more; it may have taken too long. Try again."
-	case oauth.ClientRefused, oauth.Misconfigured:
-		p.Words = wordsClient
+	case oauth.ClientRefused:
+		p.Code, p.Words = codeClient, wordsClient
+	case oauth.Misconfigured:
+		p.Code, p.Words = codeMisconfigured, wordsClient
 	case oauth.Refused:
 		p.Words = "The provider refuses the connection."
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"maps"
+	"slices"
 	"time"
 
 	"sallyport/internal/providers/configs"
@@ -38,6 +39,10 @@ func (a *authChange) apply(ctx context.Context, auth *authenticator, tx *sql.Tx,
 		if err := auth.tokens.Schedule(ctx, tx, &set, a.source); err != nil {
 			return nil, err
 		}
+		connected := Connected
+		if c.Credentials != nil || c.EnabledStatus == Revoked {
+			connected = Reconnected
+		}
 		foreign, err := isForeign(ctx, tx, c, set.ClientID)
 		if err != nil {
 			return nil, err
@@ -45,7 +50,7 @@ func (a *authChange) apply(ctx context.Context, auth *authenticator, tx *sql.Tx,
 		if foreign { // since they were tested
 			return c.moveTo(NeedsReauth, ReasonClientChanged), forgetHealth(ctx, tx, c.Environment, c.UUID)
 		}
-		kinds := append(c.moveTo(Active, ""), Connected)
+		kinds := append(c.moveTo(Active, ""), connected)
 		if a.report == nil {
 			return kinds, forgetHealth(ctx, tx, c.Environment, c.UUID)
 		}
@@ -58,6 +63,11 @@ func (a *authChange) apply(ctx context.Context, auth *authenticator, tx *sql.Tx,
 	default:
 		return nil, nil
 	}
+}
+
+// connects reports whether a change of those kinds has stored credentials.
+func connects(kinds []ChangeKind) bool {
+	return slices.Contains(kinds, Connected) || slices.Contains(kinds, Reconnected)
 }
 
 // moveTo gives the connection another status, which shows while no user disables it, and returns the kinds of that

@@ -180,7 +180,26 @@ func (w ConfigWatch) follow(ctx context.Context, tx *sql.Tx, r *configChange, se
 	if err := update(ctx, tx, &c); err != nil {
 		return false, err
 	}
+	if len(kinds) > 0 {
+		if err := describeForHooks(ctx, tx, &c); err != nil {
+			return false, err
+		}
+	}
 	return true, publish(ctx, tx, w.OnChange(), &c, kinds)
+}
+
+// describeForHooks adds the credentials and the outcome of the last test, which hooks show with a change.
+func describeForHooks(ctx context.Context, tx *sql.Tx, c *Connection) error {
+	sets, err := credentials.Describe(ctx, tx, c.Environment, []string{c.UUID})
+	if err != nil {
+		return err //nolint:wrapcheck // it says what failed
+	}
+	if set, found := sets[c.UUID]; found {
+		c.Credentials = &set
+	}
+	health, err := healthOf(ctx, tx, c.Environment, []string{c.UUID})
+	c.Health = health[c.UUID]
+	return err
 }
 
 // restore ends a status that a change has led to which was reversed.

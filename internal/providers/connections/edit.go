@@ -45,8 +45,10 @@ const (
 	WasDisabled ChangeKind = "disabled"
 	WasEnabled  ChangeKind = "enabled"
 	Deleted     ChangeKind = "deleted"
-	// Connected: credentials were stored.
-	Connected ChangeKind = "connected"
+	// Connected: credentials were stored in a connection that had none before. Reconnected: in place of others, also of
+	// such that were revoked.
+	Connected   ChangeKind = "connected"
+	Reconnected ChangeKind = "reconnected"
 	// LostCredentials: the credentials may not or cannot be used any more; Recovered: they can be used again.
 	LostCredentials ChangeKind = "needs_reauth" //nolint:gosec // the name of a change
 	Recovered       ChangeKind = "recovered"
@@ -86,6 +88,8 @@ type edit struct {
 	before audit.State
 	// kinds are further kinds of the change, besides that of its action.
 	kinds []ChangeKind
+	// onlyKinds is true for a change of which kinds say everything: that of its action is left out.
+	onlyKinds bool
 }
 
 // edit begins a change of a connection that is locked.
@@ -120,7 +124,7 @@ func (e edit) finish(ctx context.Context, c *Connection, action string, details 
 	if err != nil {
 		return Connection{}, err
 	}
-	return stored, e.record(ctx, c, action, after, details)
+	return stored, e.record(ctx, &stored, action, after, details)
 }
 
 // record writes the audit event of a change, calls the hooks, and raises the version that caches watch, all in the
@@ -134,7 +138,7 @@ func (e edit) record(ctx context.Context, c *Connection, action string, after, d
 		return err
 	}
 	kinds := e.kinds
-	if kind := kindOf(action); kind != "" {
+	if kind := kindOf(action); kind != "" && !e.onlyKinds {
 		kinds = append([]ChangeKind{kind}, kinds...)
 	}
 	return publish(ctx, e.tx, e.s.onChange, c, kinds)

@@ -99,22 +99,37 @@ func limitPending(ctx context.Context, tx *sql.Tx, env id.Environment) error {
 	return err
 }
 
-// NoteFailure shows with a pending connection why the last attempt to connect it failed.
-func (s Linker) NoteFailure(ctx context.Context, env id.Environment, providerConfigKey, connectionID,
-	code string) error {
+// FailureHook is called in the transaction that records why an attempt to connect a connection failed. An error undoes
+// the transaction.
+type FailureHook func(ctx context.Context, tx *sql.Tx, c *Connection, reason string) error
+
+// NoteFailure shows with a pending connection why the last attempt to connect it failed. It calls emit, unless that is
+// nil, also for a connection that keeps its credentials.
+func (s Linker) NoteFailure(ctx context.Context, seen *Connection, reason string, emit FailureHook) error {
 	uuid := ""
 	err := s.change(ctx, &uuid, func(tx *sql.Tx) error {
-		c, err := lock(ctx, tx, env, providerConfigKey, connectionID)
-		if err != nil || c.EnabledStatus != Pending || c.EnabledReason == code {
+		c, err := lock(ctx, tx, seen.Environment, seen.ProviderConfigKey, seen.ConnectionID)
+		if err != nil || c.UUID != seen.UUID {
 			return err
 		}
-		uuid = c.UUID
-		c.moveTo(Pending, code)
-		// Its version stays: else a stranger with the link could make the operator's changes fail.
-		if err := update(ctx, tx, &c); err != nil {
+		if c.EnabledStatus == Pending && c.EnabledReason != reason {
+			uuid = c.UUID
+			c.moveTo(Pending, reason)
+			// Its version stays: else a stranger with the link could make the operator's changes fail.
+			if err := update(ctx, tx, &c); err != nil {
+				return err
+			}
+			if err := publish(ctx, tx, nil, &c, nil); err != nil {
+				return err
+			}
+		}
+		if emit == nil {
+			return nil
+		}
+		if err := s.auth.describe(ctx, tx, c.Environment, &c); err != nil {
 			return err
 		}
-		return publish(ctx, tx, nil, &c, nil)
+		return emit(ctx, tx, &c, reason)
 	})
 	if apperr.Is(err, apperr.CodeNotFound) {
 		return nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -165,6 +166,10 @@ func (w *world) record() func(connections.ChangeKind) []string {
 		mu.Lock()
 		defer mu.Unlock()
 		all[kind] = append(all[kind], c.UUID)
+		// The events have their scopes.
+		if (kind == connections.LostCredentials || kind == connections.Reconnected) && c.Credentials == nil {
+			return errors.New("the credentials that a change is about are not described")
+		}
 		return nil
 	})
 	return func(kind connections.ChangeKind) []string {

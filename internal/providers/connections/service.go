@@ -247,6 +247,7 @@ func (s *Service) update(ctx context.Context, e edit, current Connection, ch *Ch
 	if e.kinds, err = auth.apply(ctx, &s.auth, e.tx, &next, e.now); err != nil {
 		return Connection{}, err
 	}
+	e.onlyKinds = connects(e.kinds) && !differs(&current, &next, ch, nil)
 	if err := ch.within(ctx, e.tx, &current, &next); err != nil {
 		return Connection{}, err
 	}

@@ -107,15 +107,19 @@ func TestConcurrentTests(t *testing.T) {
 	})
 }
 
-// Each change of what credentials can be used for is published with the change.
+// Each change of what credentials can be used for is published with the change, and one of credentials alone as nothing
+// else.
 func TestCredentialEvents(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		w, p := newWorld(t, s), newProvider(t)
 		var kinds []connections.ChangeKind
-		w.hooks = []connections.ChangeHook{func(_ context.Context, _ *sql.Tx, _ *connections.Connection,
+		w.hooks = []connections.ChangeHook{func(_ context.Context, _ *sql.Tx, c *connections.Connection,
 			kind connections.ChangeKind) error {
 			kinds = append(kinds, kind)
+			if kind == connections.Connected || kind == connections.Reconnected {
+				require.Equal(t, probes.Healthy, c.Health.Status, "the outcome of the test that came before")
+			}
 			return nil
 		}}
 		w.withAPI(t)
@@ -143,6 +147,12 @@ func TestCredentialEvents(t *testing.T) {
 		_, err := w.svc.Update(t.Context(), w.a, "acme", "acme-1", connections.Change{
 			Credentials: patch.To(connections.Credentials{Values: bearer("good-token")})})
 		require.NoError(t, err)
-		expect(connections.Updated, connections.Connected)
+		expect(connections.Reconnected)
+		plan := "team"
+		_, err = w.svc.Update(t.Context(), w.a, "acme", "acme-1", connections.Change{
+			Tags:        patch.To(map[string]*string{"plan": &plan}),
+			Credentials: patch.To(connections.Credentials{Values: bearer("good-token")})})
+		require.NoError(t, err)
+		expect(connections.Updated, connections.Reconnected)
 	})
 }

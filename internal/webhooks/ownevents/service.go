@@ -238,19 +238,46 @@ func (s *Service) ConnectionChanged(ctx context.Context, tx *sql.Tx, c *connecti
 		connections.Created: ConnectionCreated, connections.Updated: ConnectionUpdated,
 		connections.WasDisabled: ConnectionDisabled, connections.WasEnabled: ConnectionEnabled,
 		connections.Deleted: ConnectionDeleted, connections.Connected: ConnectionConnected,
-		connections.LostCredentials: ConnectionNeedsReauth, connections.Recovered: ConnectionRecovered,
-		connections.HealthChanged: ConnectionHealthChanged, connections.HasExpired: ConnectionExpired,
-		connections.Fails: ConnectionError, connections.WasRevoked: ConnectionRevoked,
+		connections.Reconnected: ConnectionConnected, connections.LostCredentials: ConnectionNeedsReauth,
+		connections.Recovered: ConnectionRecovered, connections.HealthChanged: ConnectionHealthChanged,
+		connections.HasExpired: ConnectionExpired, connections.Fails: ConnectionError,
+		connections.WasRevoked: ConnectionRevoked,
 	}
-	payload := connectionPayload{ConnectionUUID: c.UUID, Provider: c.Provider, ProviderConfigKey: c.ProviderConfigKey,
-		ConnectionID: c.ConnectionID, Status: string(c.Status), AuthMode: c.AuthMode}
+	var data any = payloadOf(c)
+	if kinds[change] == ConnectionConnected {
+		data = connectedPayload{payloadOf(c), change == connections.Reconnected}
+	}
+	return s.storeEvent(ctx, tx, aboutConnection(c, kinds[change], data))
+}
+
+// ConnectFailed stores the event about an attempt to connect a connection that failed. It is a connections.FailureHook.
+func (s *Service) ConnectFailed(ctx context.Context, tx *sql.Tx, c *connections.Connection, reason string) error {
+	return s.storeEvent(ctx, tx, aboutConnection(c, ConnectionConnectFailed, connectFailedPayload{payloadOf(c), reason}))
+}
+
+func aboutConnection(c *connections.Connection, kind Type, data any) own {
+	return own{environment: c.Environment, kind: kind, data: data,
+		about: events.Origin{ProviderConfigKey: c.ProviderConfigKey, ConnectionID: c.ConnectionID, ConnectionUUID: c.UUID}}
+}
+
+// payloadOf returns what every event about a connection has. It has no metadata, which may be about people.
+func payloadOf(c *connections.Connection) connectionPayload {
+	p := connectionPayload{ConnectionUUID: c.UUID, Provider: c.Provider, ProviderConfigKey: c.ProviderConfigKey,
+		ConnectionID: c.ConnectionID, Status: string(c.Status), AuthMode: c.AuthMode, Tags: c.Tags}
 	if c.StatusReason != "" {
-		payload.StatusReason = &c.StatusReason
+		p.StatusReason = &c.StatusReason
 	}
 	if c.Health != nil {
-		payload.Health = (*string)(&c.Health.Status)
+		p.Health = (*string)(&c.Health.Status)
 	}
-	return s.storeEvent(ctx, tx, own{environment: c.Environment, kind: kinds[change],
-		about: events.Origin{ProviderConfigKey: c.ProviderConfigKey, ConnectionID: c.ConnectionID, ConnectionUUID: c.UUID},
-		data:  payload})
+	if c.Account.ID != "" {
+		p.Account = &accountPayload{ID: c.Account.ID}
+		if c.Account.Label != "" {
+			p.Account.Label = &c.Account.Label
+		}
+	}
+	if c.Credentials != nil {
+		p.Scopes = &scopesPayload{Requested: c.Credentials.ScopesRequested, Granted: c.Credentials.ScopesGranted}
+	}
+	return p
 }

@@ -27,8 +27,10 @@ const (
 	ConnectionDisabled Type = "sallyport.connection.disabled"
 	ConnectionEnabled  Type = "sallyport.connection.enabled"
 	ConnectionDeleted  Type = "sallyport.connection.deleted"
-	// ConnectionConnected and the following: the credentials of a connection have changed, or what they can be used for.
+	// ConnectionConnected and the following: the credentials of a connection have changed, or what they can be used for,
+	// or a person has failed to give them.
 	ConnectionConnected     Type = "sallyport.connection.connected"
+	ConnectionConnectFailed Type = "sallyport.connection.connect_failed"
 	ConnectionNeedsReauth   Type = "sallyport.connection.needs_reauth"
 	ConnectionRecovered     Type = "sallyport.connection.recovered"
 	ConnectionExpired       Type = "sallyport.connection.expired"
@@ -51,6 +53,7 @@ func typeInfos() []typeInfo {
 	status, connection := 503, "acme-production"
 	healthy, degradedHealth, unhealthy := "healthy", "degraded", "unhealthy"
 	byRequest, refusal := "Disabled by request", connections.ReasonCredentialsRefused
+	login, declined := "octo", "access_denied"
 	ended, away, revocation := tokens.ReasonTokenExpired, tokens.ReasonEndpointFailing, connections.ReasonRevoked
 	at := Time(time.Date(2030, 1, 31, 12, 0, 0, 250_000_000, time.UTC))
 	delivery := deliveryPayload{
@@ -64,11 +67,16 @@ func typeInfos() []typeInfo {
 	recovered.Generation, recovered.AttemptCount = 2, 10
 	recovered.CompletedAt = Time(time.Date(2030, 1, 31, 14, 30, 0, 0, time.UTC))
 	link := connectionPayload{ConnectionUUID: "3f0c9f62-6a58-4c33-9d0c-5a4c6b1b7f0e", Provider: "github",
-		ProviderConfigKey: "github", ConnectionID: connection, Status: "active", AuthMode: "none"}
+		ProviderConfigKey: "github", ConnectionID: connection, Status: "active", AuthMode: "none",
+		Tags: map[string]string{"end_user_id": "user-4711"}}
 	disabled := link
 	disabled.Status, disabled.StatusReason = "disabled", &byRequest
 	connected := link
-	connected.AuthMode, connected.Health = "bearer", &healthy
+	connected.AuthMode, connected.Health = "oauth2", &healthy
+	connected.Account = &accountPayload{ID: "583231", Label: &login}
+	connected.Scopes = &scopesPayload{Requested: []string{"repo", "user"}, Granted: []string{"repo"}}
+	waiting := link
+	waiting.Status, waiting.StatusReason = "pending", &declined
 	refused := connected
 	refused.Status, refused.StatusReason, refused.Health = "needs_reauth", &refusal, &unhealthy
 	expired, failing, revoked := connected, connected, link
@@ -91,7 +99,11 @@ func typeInfos() []typeInfo {
 		{ConnectionDisabled, "A connection was disabled: it rejects webhooks until it is enabled.", disabled},
 		{ConnectionEnabled, "A disabled connection was enabled and accepts webhooks again.", link},
 		{ConnectionDeleted, "A connection was deleted. Its events stay.", link},
-		{ConnectionConnected, "Credentials were stored in a connection, in place of any that it had.", connected},
+		{ConnectionConnected, "Credentials were stored in a connection, in place of any that it had. `reconnected` is true " +
+			"if it had some before, also if they were revoked since.", connectedPayload{connected, false}},
+		{ConnectionConnectFailed, "A person was at the page of a connect link, and their account was not connected. " +
+			"`reason` is the `error` with which the browser goes back to your application.",
+			connectFailedPayload{waiting, declined}},
 		{ConnectionNeedsReauth, "The credentials of a connection may not or cannot be used any more, until they are given " +
 			"again. `status_reason` says why.", refused},
 		{ConnectionRecovered, "A connection that could not be used can be used again: its credentials were accepted or " +
@@ -146,6 +158,34 @@ type connectionPayload struct {
 	StatusReason      *string `json:"status_reason"`       // Why the connection is not active; null while it is.
 	AuthMode          string  `json:"auth_mode"`           // The mode of its credentials; none without any.
 	Health            *string `json:"health"`              // The outcome of the last test of its credentials; null before the first.
+
+	Tags    map[string]string `json:"tags"`    // Its labels, at most ten.
+	Account *accountPayload   `json:"account"` // The account at the provider; null if no test has found it.
+	Scopes  *scopesPayload    `json:"scopes"`  // The OAuth scopes; null without credentials.
+}
+
+type accountPayload struct {
+	ID    string  `json:"id"`    // The provider's id of the account.
+	Label *string `json:"label"` // The name by which people know it; null if the provider gives none.
+}
+
+type scopesPayload struct {
+	Requested []string `json:"requested"` // The scopes that were requested.
+	Granted   []string `json:"granted"`   // Those that the provider has granted; empty if they are not known.
+}
+
+// connectedPayload is the payload of the event about stored credentials.
+type connectedPayload struct {
+	connectionPayload
+
+	Reconnected bool `json:"reconnected"` // Whether the connection had credentials before.
+}
+
+// connectFailedPayload is the payload of the event about an attempt that failed.
+type connectFailedPayload struct {
+	connectionPayload
+
+	Reason string `json:"reason"` // Why: the error that the redirect URL gets.
 }
 
 // Time is a time on the wire: RFC 3339, UTC, milliseconds.

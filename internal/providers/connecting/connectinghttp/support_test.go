@@ -134,8 +134,8 @@ type provider struct {
 	sites []string
 	// callback is that of the last request for a temporary token.
 	callback string
-	// says is the message of a refused credential, if set.
-	says string
+	// says is the message of a refused credential, if set, and code that of the token endpoint's error.
+	says, code string
 }
 
 func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -152,10 +152,14 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case p.status != 0:
 		w.WriteHeader(p.status)
-	case r.URL.Path == "/token" && r.PostFormValue("code") == "good-code" && r.PostFormValue("client_id") == "client" &&
+	case r.URL.Path == "/token" && p.code == "" && r.PostFormValue("code") == "good-code" &&
+		r.PostFormValue("client_id") == "client" &&
 		base64.RawURLEncoding.EncodeToString(sum[:]) == p.challenge:
 		respond(map[string]any{"access_token": "access-1", "refresh_token": "refresh-1", "expires_in": 3600,
 			"scope": p.scope})
+	case r.URL.Path == "/token" && p.code != "":
+		w.WriteHeader(http.StatusUnauthorized)
+		respond(map[string]string{"error": p.code, "error_description": "Words of the provider"})
 	case r.URL.Path == "/token":
 		w.WriteHeader(http.StatusBadRequest)
 		respond(map[string]string{"error": "invalid_grant", "error_description": "No <i>such</i> code"})
@@ -221,6 +225,8 @@ type world struct {
 	url      string
 	log      *bytes.Buffer
 	kinds    []connections.ChangeKind
+	// failures are the reasons of attempts that failed, with the status of the connection.
+	failures []string
 	registry *registry.Live
 	// refuseDeletion is the UUID of a connection that cannot be deleted.
 	refuseDeletion string
@@ -284,7 +290,11 @@ func newWorld(t *testing.T, s testkit.Store) *world {
 	w.url = "http://" + served.Listener.Addr().String()
 	w.svc = connecting.New(connecting.Config{DB: s.DB, Clock: w.clock, Box: box, Providers: reg, Configs: w.configs,
 		Connections: connections.NewLinker(w.conns), Teams: w.teams, Protocol: tokens.NewProtocol(client, w.clock),
-		PublicURL: w.url})
+		Logger: slog.New(slog.NewJSONHandler(w.log, nil)), PublicURL: w.url,
+		OnFailure: func(_ context.Context, _ *sql.Tx, c *connections.Connection, reason string) error {
+			w.failures = append(w.failures, string(c.Status)+" "+reason)
+			return nil
+		}})
 	api := httpapi.New(httpapi.Config{Version: "0", Logger: slog.New(slog.NewJSONHandler(w.log, nil)), Clock: w.clock})
 	connectinghttp.Module(w.svc, w.url, func(*http.Request) secretbox.Secret { return "" }).Mount(api)
 	served.Config.Handler = api

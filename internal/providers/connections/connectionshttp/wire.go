@@ -55,7 +55,15 @@ type connection struct {
 	// - `owner_removed`: the member to whom the connection belongs was removed from the team, and the credentials with
 	//   them.
 	//
-	// Of `pending`, it is the `error` of the last attempt to connect.
+	// Of `pending`, it is the `error` of the last attempt to connect:
+	//
+	// - `access_denied`: the person declined at the provider.
+	// - `invalid_credentials`: the provider refuses the credentials.
+	// - `account_mismatch`: the account is another than the one that the connection is for.
+	// - `client_refused` and `misconfigured`: as above.
+	// - `provider_unavailable`: the provider could not be reached, had a problem, or had too many requests.
+	// - `provider_error`: any other error of the provider.
+	// - `settings_changed`: the connection was changed while the person was at the provider.
 	StatusReason *string `json:"status_reason"`
 	// The member of the team whose connection it is, and whose requests alone use its credentials; `null` for a connection
 	// of the environment.
