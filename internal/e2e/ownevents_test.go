@@ -142,7 +142,7 @@ func TestOwnEventsOfCredentials(t *testing.T) {
 		w.subscribe(sink.url, object{"event_types": []string{"sallyport.connection.*"}})
 		w.call(w.user(w.env), http.MethodPost, "/provider-configs", object{"provider": "github",
 			"provider_config_key": "work",
-			"oauth": object{"client_id": "gateway", "client_secret": "a secret"}}).want(w, http.StatusCreated)
+			"oauth":               object{"client_id": "gateway", "client_secret": "a secret"}}).want(w, http.StatusCreated)
 		same := func(path string, data object) {
 			var shown struct {
 				Tags    object  `json:"tags"`
