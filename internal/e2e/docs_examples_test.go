@@ -174,7 +174,7 @@ func TestSamplesRun(t *testing.T) {
 		t.Run(label, func(t *testing.T) {
 			t.Parallel()
 			needSampleTools(t, label, program.args[0])
-			each(t, func(w *world) {
+			onSQLite(t, func(w *world) {
 				ids := strings.NewReplacer()
 				for _, o := range mostUsed() {
 					file := filepath.Join(w.t.TempDir(), program.file)

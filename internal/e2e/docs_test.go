@@ -202,7 +202,7 @@ func TestDocsInABrowser(t *testing.T) {
 	testkit.NeedProcesses(t)
 	testkit.NeedLong(t)
 	dir, chromium := browserPeer(t)
-	each(t, func(w *world) {
+	onSQLite(t, func(w *world) {
 		seen := w.browse(dir, chromium, browsing{first: true})
 		require.Contains(w.t, strings.Join(seen.Search, "\n"), "Replay a webhook event")
 
@@ -223,7 +223,7 @@ func eachPart(t *testing.T, operations []used, fn func(w *world, part []used)) {
 	for part := range slices.Chunk(operations, 3) {
 		t.Run(part[0].id, func(t *testing.T) {
 			t.Parallel()
-			each(t, func(w *world) {
+			onSQLite(t, func(w *world) {
 				for _, path := range []string{"/connections", "/webhook-subscriptions", "/webhook-events"} {
 					body := at(published().root, "paths", path, "post", "requestBody", "content", "application/json", "example")
 					created := w.call(w.dev(), http.MethodPost, path, body)

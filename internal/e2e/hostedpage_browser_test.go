@@ -105,7 +105,7 @@ func TestHostedPageInABrowser(t *testing.T) {
 	testkit.NeedLong(t)
 	dir, chromium := browserPeer(t)
 	provider, app := newAtlas(t)
-	each(t, func(w *world) {
+	onSQLite(t, func(w *world) {
 		back := app + "/connected?tab=1"
 		w.call(w.user(""), http.MethodPatch, "/team/environments/"+w.env, object{"connect_redirect_urls": []string{back}}).
 			want(w, http.StatusOK)

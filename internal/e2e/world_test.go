@@ -66,29 +66,41 @@ type sharedState struct {
 }
 
 // each runs fn on every engine with a server of its own, set up by the changes to the configuration. Under the race
-// detector, which makes everything several times slower, SQLite alone stands for both: the packages that distinguish
-// engines run on both even then.
+// detector, which makes everything several times slower, PostgreSQL alone stands for both: there transactions run at the
+// same time.
 func each(t *testing.T, fn func(w *world), changes ...func(*config.Config)) {
 	t.Helper()
 	run := func(t *testing.T, databaseURL, dir string) {
 		t.Helper()
-		w := newWorld(t, databaseURL, dir)
-		for _, change := range changes {
-			change(&w.cfg)
-		}
-		w.start()
-		fn(w)
+		serve(t, databaseURL, dir, fn, changes)
 	}
 	if !testkit.Race {
 		testkit.EachServer(t, run)
 		return
 	}
-	t.Run("sqlite", func(t *testing.T) {
+	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		dir := t.TempDir()
-		testkit.NewSQLite(t, dir)
-		run(t, "", dir)
+		run(t, testkit.NewPostgres(t), t.TempDir())
 	})
+}
+
+// onSQLite is each on one engine only. It is for tests of what a browser or a sample shows, which no engine changes.
+func onSQLite(t *testing.T, fn func(w *world), changes ...func(*config.Config)) {
+	t.Helper()
+	dir := t.TempDir()
+	testkit.NewSQLite(t, dir)
+	serve(t, "", dir, fn, changes)
+}
+
+// serve starts a server with the changes and calls fn.
+func serve(t *testing.T, databaseURL, dir string, fn func(w *world), changes []func(*config.Config)) {
+	t.Helper()
+	w := newWorld(t, databaseURL, dir)
+	for _, change := range changes {
+		change(&w.cfg)
+	}
+	w.start()
+	fn(w)
 }
 
 func newWorld(t *testing.T, databaseURL, dir string) *world {
