@@ -44,7 +44,7 @@ func TestRoles(t *testing.T) {
 	require.Equal(t, http.StatusOK, first.status(t, w.http, "/readyz"))
 	require.Equal(t, http.StatusServiceUnavailable, first.status(t, w.http, "/api/v1/webhook-events"))
 	require.False(t, w.sender.post(t.Context(), first.base, "00000000-0000-4000-8000-ffffffffffff"))
-	w.delivered(t, api)
+	w.delivered(t, api, r)
 	before, duplicates := r.count()
 	require.Zero(t, duplicates)
 
@@ -53,7 +53,7 @@ func TestRoles(t *testing.T) {
 	first.kill(t)
 	require.Equal(t, http.StatusOK, api.status(t, w.http, "/readyz"), "what it accepts is safe")
 	second := w.startNodeAs(t, role.Worker, t.TempDir(), w.databaseURL)
-	w.delivered(t, api)
+	w.delivered(t, api, r)
 	all, duplicates := r.count()
 	require.Equal(t, receivers*len(w.sender.events), all-duplicates, "every acknowledged event, to every subscription")
 	require.LessOrEqual(t, duplicates, 2*inFlight)
