@@ -174,7 +174,7 @@ func leaseWorld(t *testing.T, through func(databaseURL string) string) (w *world
 }
 
 // delivered waits until every event arrived at each subscription and the node says so. Attempts that time out on a busy
-// machine may open a breaker, and a delivery that it holds does not keep the status of its event from being "forwarded".
+// machine may open a breaker, and a delivery that it holds does not keep the status of its event from being forwarded.
 func (w *world) delivered(t *testing.T, by *node, r *slowReceiver) {
 	t.Helper()
 	w.drain(t, by.server)
