@@ -139,7 +139,7 @@ func fits(t require.TestingT, f events.Filter, e events.Event) bool {
 		anyOf(f.IdempotencyKeys, e.IdempotencyKey) && anyOf(f.SubscriptionIDs, e.UUID) &&
 		(len(f.Types) == 0 || slices.ContainsFunc(e.AllTypes(), func(kind string) bool {
 			return slices.ContainsFunc(f.Types, func(p string) bool {
-				return matchesType(p, &events.Event{Type: kind, ProviderConfigKey: e.ProviderConfigKey})
+				return matchesType(p, &events.Event{Type: kind, Provider: e.Provider, ProviderConfigKey: e.ProviderConfigKey})
 			})
 		})) &&
 		(f.Search == "" || f.Search == e.UUID || f.Search == e.IdempotencyKey || strings.HasPrefix(e.Type, f.Search)) &&
