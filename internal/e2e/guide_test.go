@@ -89,7 +89,7 @@ func TestGuides(t *testing.T) {
 	t.Run("README", func(t *testing.T) {
 		t.Parallel()
 		path := filepath.Join("..", "..", "README.md")
-		follow(t, path, steps(t, path, "Walk through it"), bin)
+		follow(t, path, append(steps(t, path, "Walk through it"), steps(t, path, "From the command line")...), bin)
 	})
 }
 
