@@ -220,7 +220,7 @@ func TestDocsInABrowser(t *testing.T) {
 // what the operations before those create. A browser takes seconds for an operation, and longer the more it has shown.
 func eachPart(t *testing.T, operations []used, fn func(w *world, part []used)) {
 	t.Helper()
-	for part := range slices.Chunk(operations, 3) {
+	for part := range slices.Chunk(operations, 2) {
 		t.Run(part[0].id, func(t *testing.T) {
 			t.Parallel()
 			onSQLite(t, func(w *world) {
