@@ -151,7 +151,6 @@ type seenDocs struct {
 	Error      string
 	Elsewhere  []string
 	Messages   []string
-	Groups     []string
 	Search     []string
 	Operations map[string]struct {
 		Status    int
@@ -169,8 +168,8 @@ type seenDocs struct {
 
 // browsing says what to do in the browser.
 type browsing struct {
-	// first searches and keeps credentials, and nothing else.
-	first, telephone bool
+	// search and keep do nothing else: they search, and keep credentials.
+	search, keep, telephone bool
 	// operations are sent, others only opened.
 	operations, others []used
 }
@@ -188,7 +187,8 @@ func (w *world) browse(dir, chromium string, b browsing) (seen seenDocs) {
 	peer := startPeer(w.t, dir, "docs.mjs")
 	// SALLYPORT_SCREENSHOTS names a folder for what the browser shows.
 	peer.say(object{"chromium": chromium, "base": w.base, "key": w.key, "operations": list(b.operations),
-		"others": list(b.others), "folder": os.Getenv("SALLYPORT_SCREENSHOTS"), "first": b.first, "telephone": b.telephone})
+		"others": list(b.others), "folder": os.Getenv("SALLYPORT_SCREENSHOTS"), "search": b.search, "keep": b.keep,
+		"telephone": b.telephone})
 	peer.hear(&seen)
 	require.Empty(w.t, seen.Error)
 	require.Empty(w.t, seen.Elsewhere, "requests to other servers")
@@ -196,16 +196,26 @@ func (w *world) browse(dir, chromium string, b browsing) (seen seenDocs) {
 	return seen
 }
 
-// In a real browser the reference can be searched, and keeps credentials where the user wants them and nowhere else.
-func TestDocsInABrowser(t *testing.T) {
+// In a real browser the reference can be searched.
+func TestDocsAreSearched(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)
 	testkit.NeedLong(t)
 	dir, chromium := browserPeer(t)
 	onSQLite(t, func(w *world) {
-		seen := w.browse(dir, chromium, browsing{first: true})
+		seen := w.browse(dir, chromium, browsing{search: true})
 		require.Contains(w.t, strings.Join(seen.Search, "\n"), "Replay a webhook event")
+	})
+}
 
+// In a real browser the reference keeps credentials where the user wants them and nowhere else.
+func TestDocsKeepCredentials(t *testing.T) {
+	t.Parallel()
+	testkit.NeedProcesses(t)
+	testkit.NeedLong(t)
+	dir, chromium := browserPeer(t)
+	onSQLite(t, func(w *world) {
+		seen := w.browse(dir, chromium, browsing{keep: true})
 		require.True(w.t, seen.Kept.First.Tab && !seen.Kept.First.Browser)
 		require.Equal(w.t, w.key, seen.Kept.AfterReload)
 		require.Empty(w.t, seen.Kept.OtherTabBefore)

@@ -28,9 +28,6 @@ func (w *world) as(r role.Role) *world {
 // onPostgres runs fn with a server of the role on PostgreSQL.
 func onPostgres(t *testing.T, r role.Role, fn func(w *world)) {
 	t.Helper()
-	if testkit.Race {
-		t.Skip("the races of servers are looked for on SQLite, which has a single node")
-	}
 	w := newWorld(t, testkit.NewPostgres(t), t.TempDir())
 	w.cfg.Role = r
 	w.cfg.AdminListen = "127.0.0.1:0"

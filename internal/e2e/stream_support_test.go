@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
@@ -142,10 +143,17 @@ func (s *stream) waits(n int) []string {
 	return s.received()
 }
 
-// ends waits until the stream ends and returns the reported reason.
+// ends waits until the stream ends and returns the reported reason. Before the clock goes on, the loops of the server
+// whose time has come run and wait again, so that the clock shows how long the end took on a slow machine too. A timer
+// that does not come back holds it up for a moment only.
 func (s *stream) ends() (event, reason string) {
 	s.w.t.Helper()
+	timers := s.w.clk.Timers()
 	s.w.ticking("the stream to end", func() bool {
+		ctx, cancel := context.WithTimeout(s.w.t.Context(), 200*time.Millisecond)
+		defer cancel()
+		_ = s.w.clk.AwaitTimers(ctx, timers, 24*time.Hour)
+		timers = s.w.clk.Timers()
 		select {
 		case <-s.ended:
 			return true

@@ -1,7 +1,7 @@
 // Drives a browser through the reference page: docs.mjs reads one line of JSON from its input, {chromium, base, key, folder,
-// first, operations, others, telephone}, and writes what it has seen as one line that begins with "> ". It looks at the page as
-// it comes and at its credentials if first is set, sends the operations, and opens the forms of the others. Screenshots are
-// written to the folder, if one is named.
+// search, keep, operations, others, telephone}, and writes what it has seen as one line that begins with "> ". It looks at the
+// page as it comes and searches if search is set, keeps credentials if keep is set, else it sends the operations, and opens the
+// forms of the others. Screenshots are written to the folder, if one is named.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -126,10 +126,9 @@ const close = async (page) => {
   await client(page).waitFor({ state: "hidden" });
 };
 
-// searchAndKeep looks at the page as it comes, searches, and keeps a credential in each of the places for it.
-const searchAndKeep = async () => {
+// search looks at the page as it comes, and searches.
+const search = async () => {
   const page = await open();
-  seen.groups = (await page.locator('[id^="sallyport/tag/"] h2, aside a, nav a').allInnerTexts()).map((t) => t.trim());
   await shoot(page, "start");
 
   await page.keyboard.press("Control+k");
@@ -138,8 +137,11 @@ const searchAndKeep = async () => {
   await found.first().waitFor();
   seen.search = (await found.allInnerTexts()).map((text) => text.replaceAll(/\s+/g, " ").trim());
   await shoot(page, "search");
-  await page.keyboard.press("Escape");
+};
 
+// keep keeps a credential in each of the places for it.
+const keep = async () => {
+  const page = await open();
   await hold(page);
   seen.kept = { first: await place(page, task.key) };
   await page.reload();
@@ -214,7 +216,7 @@ const readOnTelephone = async () => {
 };
 
 try {
-  await (task.first ? searchAndKeep() : task.telephone ? readOnTelephone() : useDesk());
+  await (task.search ? search() : task.keep ? keep() : task.telephone ? readOnTelephone() : useDesk());
 } catch (error) {
   seen.error = String(error.stack);
 } finally {
