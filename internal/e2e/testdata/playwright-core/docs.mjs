@@ -183,12 +183,12 @@ const useDesk = async () => {
   }
 };
 
-// readOnTelephone looks at each operation on a narrow page, and sends its request.
+// readOnTelephone looks at all operations on a narrow page, and sends the requests of those that are to be sent.
 const readOnTelephone = async () => {
   const page = await open();
   await hold(page);
   seen.widths = {};
-  for (const operation of task.operations) {
+  for (const operation of [...task.others, ...task.operations]) {
     const section = await show(page, operation);
     // What is cut off does not make the page wider, so the places of what can be pressed count.
     seen.widths[operation.id] = await section.evaluate((element) =>
@@ -207,6 +207,9 @@ const readOnTelephone = async () => {
       ),
     );
     await shoot(page, "narrow-" + operation.id);
+    if (!task.operations.includes(operation)) {
+      continue;
+    }
     await replaced(page, operation);
     seen.operations[operation.id] = await send(page, section, operation);
     await shoot(page, "narrow-" + operation.id + "-sent");
