@@ -27,18 +27,44 @@ const (
 // The version's row stays locked until the transaction ends, so versions ascend in the order of the commits: once a
 // version is visible, so is every change up to it.
 func Bump(ctx context.Context, tx *sql.Tx, collection, key string) error {
-	var version int64
-	err := tx.QueryRowContext(ctx, `INSERT INTO cache_versions (name, version) VALUES ($1, 1)
-		ON CONFLICT (name) DO UPDATE SET version = cache_versions.version + 1 RETURNING version`, collection).Scan(&version)
-	if err != nil {
-		return fmt.Errorf("raise the version of %s: %w", collection, err)
+	if key != "" {
+		return BumpAll(ctx, tx, collection, key)
 	}
-	if key == "" {
+	_, err := raise(ctx, tx, collection, 1)
+	return err
+}
+
+// raise raises the version of a collection and returns it.
+func raise(ctx context.Context, tx *sql.Tx, collection string, by int) (version int64, err error) {
+	err = tx.QueryRowContext(ctx, `INSERT INTO cache_versions (name, version) VALUES ($1, $2)
+		ON CONFLICT (name) DO UPDATE SET version = cache_versions.version + $2 RETURNING version`, collection, by).Scan(
+		&version)
+	if err != nil {
+		return 0, fmt.Errorf("raise the version of %s: %w", collection, err)
+	}
+	return version, nil
+}
+
+// BumpAll is Bump for several keys that one transaction has changed, in as many statements as for one. Without keys it
+// does nothing.
+func BumpAll(ctx context.Context, tx *sql.Tx, collection string, keys ...string) error {
+	if len(keys) == 0 {
 		return nil
 	}
-	if _, err := tx.ExecContext(ctx, "INSERT INTO cache_changes (name, version, key) VALUES ($1, $2, $3)", collection,
-		version, key); err != nil {
-		return fmt.Errorf("record a change of %s: %w", collection, err)
+	version, err := raise(ctx, tx, collection, len(keys))
+	if err != nil {
+		return err
+	}
+	insert, args := "INSERT INTO cache_changes (name, version, key) VALUES ", make([]any, 0, 3*len(keys))
+	for i, key := range keys {
+		if i > 0 {
+			insert += ", "
+		}
+		insert += In(len(args)+1, 3) //nolint:gosec // the text is of constants and placeholders
+		args = append(args, collection, version-int64(i), key)
+	}
+	if _, err := tx.ExecContext(ctx, insert, args...); err != nil {
+		return fmt.Errorf("record changes of %s: %w", collection, err)
 	}
 	if _, err := tx.ExecContext(ctx, "DELETE FROM cache_changes WHERE name = $1 AND version <= $2", collection,
 		version-keptChanges); err != nil {

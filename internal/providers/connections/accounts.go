@@ -50,10 +50,25 @@ func (a accounts) Forget(uuid string) {
 	a.svc.auth.vault.Forget(uuid)
 }
 
+// Lock implements tokens.Accounts.
+func (a accounts) Lock(ctx context.Context, tx *sql.Tx, uuids []string) ([]string, error) {
+	bind := func(c *Connection) db.Columns { return storedColumns(c).Only("uuid") }
+	free, err := db.All(ctx, tx, bind, "FROM connections", db.AnyOf(new(db.Where), "uuid", uuids),
+		"ORDER BY uuid"+a.svc.db.SkipLocked())
+	if err != nil {
+		return nil, fmt.Errorf("lock connections: %w", err)
+	}
+	locked := make([]string, len(free))
+	for i := range free {
+		locked[i] = free[i].UUID
+	}
+	return locked, nil
+}
+
 // Change implements tokens.Accounts.
 func (a accounts) Change(ctx context.Context, tx *sql.Tx, env id.Environment, uuid string,
 	fn func() (*tokens.Outcome, error)) error {
-	locked, err := lockStatus(ctx, tx, env, uuid)
+	locked, err := a.svc.lockStatus(ctx, tx, env, uuid)
 	if err != nil {
 		return ignoreNotFound(err)
 	}

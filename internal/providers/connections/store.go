@@ -132,15 +132,17 @@ func lock(ctx context.Context, tx *sql.Tx, env id.Environment, key, connectionID
 
 // lockStatus keeps other changes to a connection waiting until the transaction ends, and returns of it what nearly
 // every renewal of tokens needs: its status and its version.
-func lockStatus(ctx context.Context, tx *sql.Tx, env id.Environment, uuid string) (Connection, error) {
-	var c Connection
-	cols := storedColumns(&c).Only("enabled_status", "updated_ms")
-	found, err := db.Found("the connection", cols.Scan(tx.QueryRowContext(ctx, `UPDATE connections
-		SET updated_ms = updated_ms WHERE uuid = $1 AND environment_id = $2 RETURNING `+cols.Names(), uuid, string(env))))
-	if err == nil && !found {
-		err = notFound()
+func (s *Service) lockStatus(ctx context.Context, tx *sql.Tx, env id.Environment, uuid string) (Connection, error) {
+	bind := func(c *Connection) db.Columns { return storedColumns(c).Only("enabled_status", "updated_ms") }
+	c, found, err := db.One(ctx, tx, bind, "FROM connections",
+		new(db.Where).And("uuid = ?", uuid).And("environment_id = ?", string(env)), s.db.ForUpdate())
+	switch {
+	case err != nil:
+		return c, fmt.Errorf("lock connection: %w", err)
+	case !found:
+		return c, notFound()
 	}
-	return c, err
+	return c, nil
 }
 
 // insert stores the connection unless its environment has one of that id.

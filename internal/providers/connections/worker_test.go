@@ -59,6 +59,7 @@ func TestWorkerIsFair(t *testing.T) {
 		store(w.b, "also-hangs", hanging.URL)
 		exchanges, service := connections.TokensModule(w.svc).Services[0], connections.TokensModule(w.svc).Services[1]
 		w.clock.Advance(59 * time.Minute)
+		require.NoError(t, exchanges.Start(t.Context()))
 		require.NoError(t, service.Start(t.Context()))
 		looks := 10 // leases of a minute must not end
 		await.Condition(t, "the renewal at the other endpoint", func() bool {

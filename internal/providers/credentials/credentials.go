@@ -105,10 +105,10 @@ type New struct {
 
 // Renewal is what a refresh has brought.
 type Renewal struct {
-	ConnectionUUID string
-	Environment    id.Environment
-	// Revision is that of the set that was refreshed. Another one by now wins over the renewal.
-	Revision int64
+	// Of are the credentials that were refreshed. Another revision of them by now wins over the renewal.
+	Of *Sealed
+	// Announced says that the transaction has called Announce for the connection.
+	Announced bool
 	// Values replace those of the same names; others stay.
 	Values Values
 	// ScopesGranted replaces the granted scopes unless it is nil.

@@ -135,11 +135,28 @@ func valueColumns(v *sealedValue) db.Columns {
 	}
 }
 
-// putValue stores a sealed value in place of any other of that name.
-func putValue(ctx context.Context, tx *sql.Tx, v *sealedValue) error {
-	if _, err := db.Insert(ctx, tx, "INSERT INTO connection_credential_values", valueColumns(v),
-		"ON CONFLICT (id) DO UPDATE SET value = excluded.value"); err != nil {
-		return fmt.Errorf("store a credential: %w", err)
+// putValues stores sealed values in place of any others of their names.
+func putValues(ctx context.Context, tx *sql.Tx, values []sealedValue) error {
+	if len(values) == 0 {
+		return nil
+	}
+	var names string
+	var rows []string
+	var args []any
+	for i := range values {
+		c := valueColumns(&values[i])
+		of, err := c.Args()
+		if err != nil {
+			return fmt.Errorf("encode credentials: %w", err)
+		}
+		names = c.Names()
+		rows = append(rows, db.In(len(args)+1, len(of)))
+		args = append(args, of...)
+	}
+	//nolint:gosec // the text is of constants and placeholders
+	if _, err := tx.ExecContext(ctx, "INSERT INTO connection_credential_values ("+names+") VALUES "+
+		strings.Join(rows, ", ")+" ON CONFLICT (id) DO UPDATE SET value = excluded.value", args...); err != nil {
+		return fmt.Errorf("store credentials: %w", err)
 	}
 	return nil
 }
@@ -176,32 +193,6 @@ func readSealed(ctx context.Context, q db.Querier, connectionUUID string) (*Seal
 		}
 	}
 	return s, rows[0].version, nil
-}
-
-// readLocked returns the credentials with their values and locks them until the transaction ends. forUpdate is the
-// suffix of the dialect.
-func readLocked(ctx context.Context, tx *sql.Tx, env id.Environment, connectionUUID, forUpdate string) (*Sealed, bool,
-	error) {
-	s, found, err := db.One(ctx, tx, setColumns, "FROM connection_credentials", owned(env, connectionUUID), forUpdate)
-	if err != nil || !found {
-		return nil, false, err
-	}
-	values, err := readValues(ctx, tx, connectionUUID)
-	return &Sealed{Set: s, values: values}, err == nil, err
-}
-
-// readValues returns the sealed values of a connection, by name.
-func readValues(ctx context.Context, q db.Querier, connectionUUID string) (map[string][]byte, error) {
-	rows, err := db.All(ctx, q, valueColumns, "FROM connection_credential_values",
-		new(db.Where).And("connection_uuid = ?", connectionUUID), "")
-	if err != nil {
-		return nil, fmt.Errorf("read credentials: %w", err)
-	}
-	values := make(map[string][]byte, len(rows))
-	for i := range rows {
-		values[rows[i].name] = rows[i].value
-	}
-	return values, nil
 }
 
 // sets returns the descriptions of the credentials of connections, by UUID.

@@ -71,14 +71,11 @@ func (v *Vault) Store(ctx context.Context, tx *sql.Tx, in *New) (Set, error) {
 	return s, db.Bump(ctx, tx, collection, in.ConnectionUUID)
 }
 
-// Renew stores what a refresh has brought, and reports false if the credentials are others by now. The caller calls
-// Forget when the transaction has ended.
+// Renew stores what a refresh has brought, and reports false if the stored credentials are others by now. The caller
+// has locked the connection in the same transaction, and calls Forget when that has ended.
 func (v *Vault) Renew(ctx context.Context, tx *sql.Tx, in *Renewal) (renewed bool, err error) {
+	s := in.Of
 	if err := in.Values.check(); err != nil {
-		return false, err
-	}
-	s, found, err := readLocked(ctx, tx, in.Environment, in.ConnectionUUID, v.db.ForUpdate())
-	if err != nil || !found || s.Revision != in.Revision {
 		return false, err
 	}
 	all, err := v.Open(s, s.Fields...)
@@ -90,7 +87,7 @@ func (v *Vault) Renew(ctx context.Context, tx *sql.Tx, in *Renewal) (renewed boo
 		return false, err
 	}
 	next, now := s.Set, roundMillis(v.clock.Now())
-	next.Fields, next.Fingerprint, next.Revision = all.names(), v.fingerprint(in.Environment, all), in.Revision+1
+	next.Fields, next.Fingerprint, next.Revision = all.names(), v.fingerprint(s.Environment, all), s.Revision+1
 	next.ExpiresAt, next.RefreshedAt, next.RefreshFailures, next.RefreshError = in.ExpiresAt, &now, 0, ""
 	if in.ScopesGranted != nil {
 		next.ScopesGranted = in.ScopesGranted
@@ -98,13 +95,19 @@ func (v *Vault) Renew(ctx context.Context, tx *sql.Tx, in *Renewal) (renewed boo
 	if in.Hosts != nil {
 		next.Hosts = sorted(in.Hosts)
 	}
-	if renewed, err = update(ctx, tx, &next, in.Revision); err != nil || !renewed {
+	if renewed, err = update(ctx, tx, &next, s.Revision); err != nil || !renewed {
 		return false, err
 	}
-	if err := v.put(ctx, tx, in.ConnectionUUID, in.Values); err != nil {
-		return false, err
+	if err := v.put(ctx, tx, s.ConnectionUUID, in.Values); err != nil || in.Announced {
+		return true, err
 	}
-	return true, db.Bump(ctx, tx, collection, in.ConnectionUUID)
+	return true, v.Announce(ctx, tx, s.ConnectionUUID)
+}
+
+// Announce makes other processes read the credentials of connections again, which the transaction may renew and has
+// locked. Changes of credentials wait for each other from here on until it has ended.
+func (*Vault) Announce(ctx context.Context, tx *sql.Tx, connectionUUIDs ...string) error {
+	return db.BumpAll(ctx, tx, collection, connectionUUIDs...)
 }
 
 // RecordFailure counts a refresh that failed, of the set of that revision. The message has no secret; it is cut to 500
@@ -116,17 +119,16 @@ func (*Vault) RecordFailure(ctx context.Context, tx *sql.Tx, env id.Environment,
 
 // put seals values and stores them.
 func (v *Vault) put(ctx context.Context, tx *sql.Tx, connectionUUID string, values Values) error {
+	rows := make([]sealedValue, 0, len(values))
 	for _, name := range values.names() {
 		sealed, err := v.box.Seal([]byte(values[name].Reveal()), place(connectionUUID, name))
 		if err != nil {
 			return fmt.Errorf("seal the credential %s: %w", name, err)
 		}
-		row := sealedValue{id: valueID(connectionUUID, name), connectionUUID: connectionUUID, name: name, value: sealed}
-		if err := putValue(ctx, tx, &row); err != nil {
-			return err
-		}
+		rows = append(rows, sealedValue{id: valueID(connectionUUID, name), connectionUUID: connectionUUID, name: name,
+			value: sealed})
 	}
-	return nil
+	return putValues(ctx, tx, rows)
 }
 
 // Delete deletes the credentials of a connection, if it has any. The caller calls Forget when the transaction has

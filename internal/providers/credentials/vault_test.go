@@ -105,7 +105,7 @@ func (w *world) renew(t testing.TB, in credentials.Renewal) (renewed bool) {
 		renewed, err = w.vault.Renew(t.Context(), tx, &in)
 		return err
 	})
-	w.vault.Forget(in.ConnectionUUID)
+	w.vault.Forget(in.Of.ConnectionUUID)
 	return renewed
 }
 
@@ -184,8 +184,11 @@ func TestEnvironmentsAreIsolated(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, sets)
 		w.tx(t, ctx, func(tx *sql.Tx) error { return w.vault.Delete(ctx, tx, w.b, uuidA1) })
-		require.False(t, w.renew(t, credentials.Renewal{ConnectionUUID: uuidA1, Environment: w.b, Revision: 1,
-			Values: credentials.Values{"api_key": "k-2"}}))
+		theirs, err := w.vault.Sealed(ctx, w.a, uuidA1)
+		require.NoError(t, err)
+		taken := *theirs
+		taken.Environment = w.b
+		require.False(t, w.renew(t, credentials.Renewal{Of: &taken, Values: credentials.Values{"api_key": "k-2"}}))
 		w.tx(t, ctx, func(tx *sql.Tx) error { return w.vault.RecordFailure(ctx, tx, w.b, uuidA1, 1, "no") })
 		foreign := apiKey(w, uuidA1, "k-3")
 		foreign.Environment = w.b
@@ -219,7 +222,9 @@ func TestRenew(t *testing.T) {
 
 		w.clock.Advance(time.Minute)
 		expires := w.clock.Now().Add(time.Hour).UTC()
-		require.True(t, w.renew(t, credentials.Renewal{ConnectionUUID: uuidA1, Environment: w.a, Revision: first.Revision,
+		of, err := w.vault.Sealed(ctx, w.a, uuidA1)
+		require.NoError(t, err)
+		require.True(t, w.renew(t, credentials.Renewal{Of: of,
 			Values: credentials.Values{"access_token": "at-2", "refresh_token": "rt-2"}, ExpiresAt: &expires,
 			ScopesGranted: []string{"read"}}))
 		require.Equal(t, credentials.Values{"access_token": "at-2", "refresh_token": "rt-2", "subject": "s"},
@@ -233,8 +238,7 @@ func TestRenew(t *testing.T) {
 		require.Equal(t, []string{"read"}, renewed.ScopesGranted)
 		require.NotEqual(t, first.Fingerprint, renewed.Fingerprint)
 
-		require.False(t, w.renew(t, credentials.Renewal{ConnectionUUID: uuidA1, Environment: w.a, Revision: first.Revision,
-			Values: credentials.Values{"access_token": "at-3"}}))
+		require.False(t, w.renew(t, credentials.Renewal{Of: of, Values: credentials.Values{"access_token": "at-3"}}))
 		w.tx(t, ctx, func(tx *sql.Tx) error {
 			return w.vault.RecordFailure(ctx, tx, w.a, uuidA1, first.Revision, "of the first")
 		})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -125,18 +124,19 @@ func (s *Service) exchange(ctx context.Context, a *Account, w way) (*Grant, erro
 // succeed stores a grant, or that it cannot be stored. It does not stop before that is done or the lease ends: a
 // refresh token that the provider has replaced exists nowhere else.
 func (s *Service) succeed(ctx context.Context, held *row, a *Account, grant *Grant, hosts []string) error {
-	renewal := &credentials.Renewal{ConnectionUUID: held.connectionUUID, Environment: held.environment,
-		Revision: a.Sealed.Revision, Values: credentials.Values(grant.Values), ScopesGranted: grant.Scopes, Hosts: hosts}
+	renewal := &credentials.Renewal{Of: a.Sealed, Values: credentials.Values(grant.Values), ScopesGranted: grant.Scopes,
+		Hosts: hosts}
 	if !grant.ExpiresAt.IsZero() {
 		renewal.ExpiresAt = &grant.ExpiresAt
 	}
 	outcome := ""
-	err := s.store(ctx, held, func(ctx context.Context, tx *sql.Tx) error {
+	err := s.store(ctx, held, func(ctx context.Context, tx *sql.Tx, announced bool) error {
 		outcome = "" // of a connection that is gone
 		return s.cfg.Accounts.Change(ctx, tx, held.environment, held.connectionUUID, func() (*Outcome, error) {
 			now := s.cfg.Clock.Now()
 			next := *held
 			next.attempted, next.notBefore, next.interrupted = &now, nil, 0
+			renewal.Announced = announced
 			renewed, err := s.cfg.Vault.Renew(ctx, tx, renewal)
 			if err != nil {
 				return nil, err
@@ -148,7 +148,7 @@ func (s *Service) succeed(ctx context.Context, held *row, a *Account, grant *Gra
 			set := a.Sealed.Set
 			set.RefreshedAt, set.ExpiresAt, set.Fields = &now, renewal.ExpiresAt, withNames(set.Fields, grant.Values)
 			next.due, next.endpoint = dueTime(a.mode(), &set, now, s.cfg.Random()), endpointOf(a.Source)
-			next.revision = renewal.Revision + 1
+			next.revision = a.Sealed.Revision + 1
 			if held, err := release(ctx, tx, &next); err != nil || !held {
 				return nil, errors.Join(err, lost(held))
 			}
@@ -195,7 +195,7 @@ func (s *Service) fail(ctx context.Context, held *row, a *Account, cause error) 
 	}
 	message := "The provider's token endpoint has given no access token: " + describe(e)
 	counted := ""
-	err := s.store(ctx, held, func(ctx context.Context, tx *sql.Tx) error {
+	err := s.store(ctx, held, func(ctx context.Context, tx *sql.Tx, _ bool) error {
 		counted = ""
 		return s.cfg.Accounts.Change(ctx, tx, held.environment, held.connectionUUID, func() (*Outcome, error) {
 			now := s.cfg.Clock.Now()
@@ -278,7 +278,7 @@ func outcomeOf(k oauth.Kind) (outcome, reason string) {
 // finish releases a lease without an exchange, stores what that means, and returns the error.
 func (s *Service) finish(ctx context.Context, held *row, due *time.Time, outcome *Outcome, kind string,
 	cause error) error {
-	err := s.store(ctx, held, func(ctx context.Context, tx *sql.Tx) error {
+	err := s.store(ctx, held, func(ctx context.Context, tx *sql.Tx, _ bool) error {
 		return s.cfg.Accounts.Change(ctx, tx, held.environment, held.connectionUUID, func() (*Outcome, error) {
 			current, found, err := find(ctx, tx, held.environment, held.connectionUUID)
 			if err != nil {
@@ -299,27 +299,6 @@ func (s *Service) finish(ctx context.Context, held *row, due *time.Time, outcome
 		s.metrics.count(kind)
 	}
 	return errors.Join(err, cause)
-}
-
-// storeInterval is how long a commit that failed waits for the next attempt.
-const storeInterval = time.Second
-
-// store commits an outcome, while the database is away again and again until the lease ends.
-func (s *Service) store(ctx context.Context, held *row, fn func(context.Context, *sql.Tx) error) error {
-	ctx = context.WithoutCancel(ctx)
-	defer s.cfg.Accounts.Forget(held.connectionUUID)
-	for {
-		err := s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error { return fn(ctx, tx) })
-		if err == nil {
-			return nil
-		}
-		if errors.Is(err, errLost) || !isTransient(err) || !s.cfg.Clock.Now().Add(storeInterval).Before(held.leaseUntil) {
-			s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "cannot store the outcome of a token refresh",
-				slog.String("connection_uuid", held.connectionUUID), slog.String("error", err.Error()))
-			return fmt.Errorf("store the outcome of a renewal: %w", err)
-		}
-		<-s.cfg.Clock.NewTimer(storeInterval).C()
-	}
 }
 
 // releaseOnly ends a lease and leaves the rest of the row as others have written it.

@@ -19,7 +19,7 @@ func (s *Service) Module() module.Module {
 	return module.Module{
 		Name:   "providers/tokens",
 		Tables: []module.Table{{Name: "token_refreshes", Outlives: "its rows are parts of connections, which are counted"}},
-		Services: []module.Service{{Name: "token-exchanges", Stop: s.stop},
+		Services: []module.Service{{Name: "token-exchanges", Start: s.startJoining, Stop: s.stop},
 			{Name: "token-refresh", Part: role.Working, Start: s.start, Drain: s.drain, Stop: s.drain}},
 		Jobs: []jobs.Periodic{{Name: "measure-token-refreshes", Part: role.Working,
 			Run: jobs.Every(measureInterval, s.measure), Failure: "cannot look for the oldest token refresh"}},

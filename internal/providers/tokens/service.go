@@ -99,6 +99,9 @@ type Accounts interface {
 	// Account returns a connection, or not_found without one that has credentials. It returns ErrHosts, with the account,
 	// if requests would go to hosts for which those were not given, and connection_not_ready if no request can be made.
 	Account(ctx context.Context, env id.Environment, connectionUUID string) (*Account, error)
+	// Lock locks connections of any environments in the transaction, in their order, and returns those that it has
+	// locked: not those that other transactions have locked, and not those that are gone.
+	Lock(ctx context.Context, tx *sql.Tx, connectionUUIDs []string) ([]string, error)
 	// Change locks a connection in the transaction, calls fn, and records what the outcome of that means; nil for nothing.
 	// A connection that is gone calls nothing.
 	Change(ctx context.Context, tx *sql.Tx, env id.Environment, connectionUUID string, fn func() (*Outcome, error)) error
@@ -128,6 +131,7 @@ type Service struct {
 	flights singleflight.Group
 	metrics metrics
 	worker  worker
+	joiner  joiner
 }
 
 // New returns a Service.
@@ -139,6 +143,7 @@ func New(cfg Config) *Service {
 		cfg.Random = jobs.Random
 	}
 	s := &Service{cfg: cfg, metrics: newMetrics(), worker: newWorker()}
+	s.joiner = newJoiner(s.storeTogether)
 	if cfg.Protocol != nil {
 		cfg.Protocol.observe = func(took time.Duration) { s.metrics.latency.Observe(took.Seconds()) }
 	}

@@ -1,0 +1,147 @@
+package tokens
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/jobs"
+)
+
+const (
+	// storeInterval is how long a commit that failed waits for the next attempt.
+	storeInterval = time.Second
+	// maxTogether is how many outcomes one transaction stores, and joinInterval how long outcomes wait for others, except
+	// for the first after a pause. What an outcome has is in memory alone meanwhile, so it is short.
+	maxTogether  = 64
+	joinInterval = 50 * time.Millisecond
+	// turnOwner is for whom outcomes that are stored together wait their turn to write: no environment.
+	turnOwner = "token-refreshes"
+)
+
+// write stores an outcome in a transaction; announced says that this has announced other credentials of the connection
+// already. It can run several times, of which only the last takes effect.
+type write func(ctx context.Context, tx *sql.Tx, announced bool) error
+
+// joiner lets outcomes of the same moment share a transaction: each alone would wait for the disk, and on PostgreSQL
+// for the version of the credentials, which the one before has locked.
+type joiner struct {
+	batches *jobs.Batcher[*joining]
+	// stop ends it, and ended is closed then. Both are nil before it was started: outcomes are stored one by one.
+	stop, ended chan struct{}
+}
+
+// joining is an outcome that waits for others.
+type joining struct {
+	held  *row
+	write write
+	// stored receives whether it was stored with others. If not, it has to be stored alone.
+	stored chan bool
+	// written belongs to the transaction.
+	written bool
+}
+
+func newJoiner(flush func([]*joining)) joiner {
+	b := jobs.NewBatcher(maxTogether, flush)
+	b.Pace(joinInterval)
+	return joiner{batches: b}
+}
+
+// startJoining begins to store outcomes together. It is called before the first exchange.
+func (s *Service) startJoining(context.Context) error {
+	stop, ended := make(chan struct{}), make(chan struct{})
+	s.joiner.stop, s.joiner.ended = stop, ended
+	go func() {
+		defer close(ended)
+		s.joiner.batches.Run(stop)
+	}()
+	return nil
+}
+
+// join stores an outcome with others, and reports whether it did.
+func (j *joiner) join(held *row, fn write) bool {
+	if j.ended == nil {
+		return false
+	}
+	select {
+	case <-j.ended:
+		return false
+	default:
+	}
+	o := &joining{held: held, write: fn, stored: make(chan bool, 1)}
+	j.batches.Put(o)
+	select {
+	case stored := <-o.stored:
+		return stored
+	case <-j.ended:
+	}
+	select {
+	case stored := <-o.stored:
+		return stored
+	default:
+		return false // it came after the last batch
+	}
+}
+
+// storeTogether stores outcomes in one transaction, those that need not wait for another transaction. An outcome that
+// cannot be stored makes each of them be stored alone.
+func (s *Service) storeTogether(batch []*joining) {
+	all := map[string]*joining{}
+	uuids := make([]string, 0, len(batch))
+	for _, o := range batch {
+		all[o.held.connectionUUID] = o
+		uuids = append(uuids, o.held.connectionUUID)
+	}
+	var err error
+	if len(batch) > 1 {
+		ctx := db.WithOwner(db.WithTurn(context.Background(), db.TurnRequest), turnOwner)
+		err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
+			for _, o := range batch {
+				o.written = false
+			}
+			free, err := s.cfg.Accounts.Lock(ctx, tx, uuids)
+			if err != nil {
+				return err
+			}
+			// It comes first, because others who change credentials and connections take the two versions in that order.
+			if err := s.cfg.Vault.Announce(ctx, tx, free...); err != nil {
+				return err
+			}
+			for _, uuid := range free {
+				if err := all[uuid].write(ctx, tx, true); err != nil {
+					return err
+				}
+				all[uuid].written = true
+			}
+			return nil
+		})
+	}
+	for _, o := range batch {
+		o.stored <- err == nil && o.written
+	}
+}
+
+// store commits an outcome, while the database is away again and again until the lease ends.
+func (s *Service) store(ctx context.Context, held *row, fn write) error {
+	ctx = context.WithoutCancel(ctx)
+	defer s.cfg.Accounts.Forget(held.connectionUUID)
+	if s.joiner.join(held, fn) {
+		return nil
+	}
+	for {
+		err := s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error { return fn(ctx, tx, false) })
+		if err == nil {
+			return nil
+		}
+		if errors.Is(err, errLost) || !isTransient(err) || !s.cfg.Clock.Now().Add(storeInterval).Before(held.leaseUntil) {
+			s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "cannot store the outcome of a token refresh",
+				slog.String("connection_uuid", held.connectionUUID), slog.String("error", err.Error()))
+			return fmt.Errorf("store the outcome of a renewal: %w", err)
+		}
+		<-s.cfg.Clock.NewTimer(storeInterval).C()
+	}
+}

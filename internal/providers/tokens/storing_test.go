@@ -1,0 +1,101 @@
+package tokens
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/testkit"
+	"sallyport/internal/providers/credentials"
+)
+
+// lockable are connections, of which other transactions have some.
+type lockable struct {
+	Accounts
+
+	taken []string
+}
+
+// Lock implements Accounts.
+func (l lockable) Lock(_ context.Context, _ *sql.Tx, uuids []string) ([]string, error) {
+	free := slices.DeleteFunc(slices.Clone(uuids), func(uuid string) bool { return slices.Contains(l.taken, uuid) })
+	slices.Sort(free)
+	return free, nil
+}
+
+// Outcomes of the same moment are stored in one transaction, which announces each of them to other processes. One whose
+// connection another transaction has is left, and does not keep the others waiting. One that cannot be stored makes all
+// be stored alone, and then nothing of the transaction has taken effect.
+func TestOutcomesAreStoredTogether(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		svc := New(Config{DB: s.DB, Accounts: lockable{taken: []string{"taken"}},
+			Vault: credentials.NewVault(credentials.Config{DB: s.DB})})
+		_, err := s.DB.Write().ExecContext(t.Context(), "CREATE TABLE outcomes (uuid text)")
+		require.NoError(t, err)
+		var transactions []*sql.Tx
+		add := func(uuid string, failure error) *joining {
+			return &joining{held: &row{connectionUUID: uuid}, stored: make(chan bool, 1),
+				write: func(ctx context.Context, tx *sql.Tx, announced bool) error {
+					require.True(t, announced)
+					transactions = append(transactions, tx)
+					_, err := tx.ExecContext(ctx, "INSERT INTO outcomes (uuid) VALUES ($1)", uuid)
+					return errors.Join(err, failure)
+				}}
+		}
+		store := func(batch ...*joining) (stored []bool) {
+			transactions = nil
+			svc.storeTogether(batch)
+			for _, o := range batch {
+				stored = append(stored, <-o.stored)
+			}
+			return stored
+		}
+		outcomes := func() (uuids []string) {
+			rows, err := s.DB.Read().QueryContext(t.Context(), "SELECT uuid FROM outcomes ORDER BY uuid")
+			require.NoError(t, err)
+			require.NoError(t, db.Each(rows, func(r *sql.Rows) error {
+				var uuid string
+				err := r.Scan(&uuid)
+				uuids = append(uuids, uuid)
+				return err
+			}))
+			return uuids
+		}
+		changes := func(since int64) db.Changes {
+			c, err := s.DB.Changes(t.Context(), "credentials", since)
+			require.NoError(t, err)
+			return c
+		}
+
+		require.Equal(t, []bool{false}, store(add("one", nil)), "one alone needs no other goroutine")
+		require.Empty(t, transactions)
+
+		require.Equal(t, []bool{true, false, true}, store(add("b", nil), add("taken", nil), add("a", nil)))
+		require.Equal(t, []string{"a", "b"}, outcomes())
+		require.Len(t, slices.Compact(transactions), 1)
+		before := changes(0)
+		require.Equal(t, []string{"a", "b"}, before.Keys)
+
+		require.Equal(t, []bool{false, false}, store(add("c", nil), add("d", errLost)))
+		require.Equal(t, []string{"a", "b"}, outcomes())
+		require.Empty(t, changes(before.Version).Keys)
+	})
+}
+
+// An outcome that comes while the process ends is stored, alone.
+func TestOutcomeAtTheEnd(t *testing.T) {
+	t.Parallel()
+	svc := New(Config{})
+	require.False(t, svc.joiner.join(&row{}, nil), "before the start")
+	require.NoError(t, svc.startJoining(t.Context()))
+	require.NoError(t, svc.stop(t.Context()))
+	for range 3 * maxTogether { // more than wait for a batch
+		require.False(t, svc.joiner.join(&row{}, nil))
+	}
+}
