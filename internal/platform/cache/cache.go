@@ -60,6 +60,44 @@ func (c *Cache[K, V]) Get(ctx context.Context, key K, load func(context.Context)
 	}
 }
 
+// Reload loads the values of keys in one load, in place of those that are there. Callers of Get wait for it, and get the
+// error missing for a key of which the load has no value.
+func (c *Cache[K, V]) Reload(ctx context.Context, keys []K, missing error,
+	load func(context.Context) (map[K]V, int64, error)) error {
+	slots := make(map[K]*slot[V], len(keys))
+	c.mu.Lock()
+	if c.slots == nil {
+		c.slots = map[K]*slot[V]{}
+	}
+	for _, key := range keys {
+		if slots[key] == nil {
+			slots[key] = &slot[V]{ready: make(chan struct{}), err: errLoad}
+			c.slots[key] = slots[key]
+		}
+	}
+	c.mu.Unlock()
+	defer func() {
+		for key, s := range slots {
+			c.end(key, s)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
+	defer cancel()
+	values, version, err := load(ctx)
+	for key, s := range slots {
+		value, found := values[key]
+		switch s.value, s.version = value, version; {
+		case err != nil:
+			s.err = err
+		case !found:
+			s.err = missing
+		default:
+			s.err = nil
+		}
+	}
+	return err
+}
+
 // slot returns the key's slot, and true when the caller is the one to fill it.
 func (c *Cache[K, V]) slot(key K) (*slot[V], bool) {
 	c.mu.RLock()
@@ -84,15 +122,18 @@ func (c *Cache[K, V]) slot(key K) (*slot[V], bool) {
 func (c *Cache[K, V]) fill(ctx context.Context, key K, s *slot[V], load func(context.Context) (V, int64, error)) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
 	defer cancel()
-	defer func() {
-		if s.err != nil { // also when load panicked
-			c.forget(key, s)
-		} else {
-			c.evict(key)
-		}
-		close(s.ready)
-	}()
+	defer c.end(key, s)
 	s.value, s.version, s.err = load(ctx)
+}
+
+// end ends the load of a slot, also of one that panicked.
+func (c *Cache[K, V]) end(key K, s *slot[V]) {
+	if s.err != nil {
+		c.forget(key, s)
+	} else {
+		c.evict(key)
+	}
+	close(s.ready)
 }
 
 // forget drops the slot unless the key has a newer one.

@@ -154,3 +154,45 @@ func TestCacheIsBounded(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, before+1, loads)
 }
+
+// Several keys are loaded together, in place of what is there, and without what is dropped meanwhile. A key that is not
+// stored, and a load that fails, are not remembered.
+func TestCacheReloads(t *testing.T) {
+	t.Parallel()
+	var c cache.Cache[string, string]
+	missing, broken := errors.New("missing"), errors.New("broken")
+	_, err := c.Get(t.Context(), "a", constant("old", 1))
+	require.NoError(t, err)
+	keys := []string{"a", "b", "dropped", "none", "a"}
+	err = c.Reload(t.Context(), keys, missing, func(context.Context) (map[string]string, int64, error) {
+		c.Drop("dropped")
+		return map[string]string{"a": "new", "b": "new", "dropped": "older than the drop", "another": "x"}, 2, nil
+	})
+	require.NoError(t, err)
+	for _, key := range []string{"a", "b"} {
+		v, err := c.Get(t.Context(), key, forbidden(t))
+		require.NoError(t, err)
+		require.Equal(t, "new", v)
+	}
+	for _, key := range []string{"dropped", "none", "another"} {
+		v, err := c.Get(t.Context(), key, constant("read again", 3))
+		require.NoError(t, err)
+		require.Equal(t, "read again", v)
+	}
+
+	waiting := make(chan error)
+	err = c.Reload(t.Context(), []string{"b", "gone"}, missing, func(context.Context) (map[string]string, int64, error) {
+		go func() {
+			_, err := c.Get(t.Context(), "gone", constant("read while others load", 4))
+			waiting <- err
+		}()
+		return nil, 0, broken
+	})
+	require.ErrorIs(t, err, broken)
+	if err := <-waiting; err != nil { // the goroutine may have come before or after the end of the load
+		require.ErrorIs(t, err, broken)
+	}
+	v, err := c.Get(t.Context(), "b", constant("works again", 4))
+	require.NoError(t, err)
+	require.Equal(t, "works again", v)
+}

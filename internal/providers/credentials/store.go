@@ -174,25 +174,39 @@ func joinedColumns(j *joined) db.Columns {
 		db.VersionColumn(collection, &j.version))
 }
 
-// readSealed returns the credentials of a UUID, of any environment, with their values, for the cache. One statement
-// reads both, so that they belong together even if a change commits meanwhile.
+// readSealed returns the credentials of a UUID, of any environment, with their values, for the cache.
 func readSealed(ctx context.Context, q db.Querier, connectionUUID string) (*Sealed, int64, error) {
+	found, version, err := readEach(ctx, q, connectionUUID)
+	if err == nil && len(found) == 0 {
+		err = notFound()
+	}
+	return found[connectionUUID], version, err
+}
+
+// readEach is readSealed for several, and leaves out those that are not stored. One statement reads descriptions and
+// values, so that they belong together even if a change commits meanwhile.
+func readEach(ctx context.Context, q db.Querier, connectionUUIDs ...string) (found map[string]*Sealed, version int64,
+	err error) {
 	rows, err := db.All(ctx, q, joinedColumns, `FROM connection_credentials
 		LEFT JOIN (SELECT connection_uuid AS owner, name, value FROM connection_credential_values) AS stored
-		ON owner = connection_uuid`, new(db.Where).And("connection_uuid = ?", connectionUUID), "")
-	switch {
-	case err != nil:
+		ON owner = connection_uuid`, db.AnyOf(new(db.Where), "connection_uuid", connectionUUIDs), "")
+	if err != nil {
 		return nil, 0, fmt.Errorf("read credentials: %w", err)
-	case len(rows) == 0:
-		return nil, 0, notFound()
 	}
-	s := &Sealed{Set: rows[0].Set, values: make(map[string][]byte, len(rows))}
+	found = make(map[string]*Sealed, len(connectionUUIDs))
 	for i := range rows {
-		if rows[i].name != "" {
-			s.values[rows[i].name] = rows[i].value
+		row := &rows[i]
+		s := found[row.ConnectionUUID]
+		if s == nil {
+			s = &Sealed{Set: row.Set, values: map[string][]byte{}}
+			found[row.ConnectionUUID] = s
 		}
+		if row.name != "" {
+			s.values[row.name] = row.value
+		}
+		version = row.version
 	}
-	return s, rows[0].version, nil
+	return found, version, nil
 }
 
 // sets returns the descriptions of the credentials of connections, by UUID.

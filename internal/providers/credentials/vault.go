@@ -188,6 +188,13 @@ func (v *Vault) Sealed(ctx context.Context, env id.Environment, connectionUUID s
 	return s, nil
 }
 
+// Reload reads the credentials of connections into memory, all in one statement, in place of what is there.
+func (v *Vault) Reload(ctx context.Context, connectionUUIDs ...string) error {
+	return v.cache.Reload(ctx, connectionUUIDs, notFound(), func(ctx context.Context) (map[string]*Sealed, int64, error) {
+		return readEach(ctx, v.db.Reserved(), connectionUUIDs...)
+	})
+}
+
 // Open returns the values of those names; a name that is not stored is absent. Nothing keeps them: callers drop what
 // they get as soon as a request is made with it.
 func (v *Vault) Open(s *Sealed, names ...string) (Values, error) {

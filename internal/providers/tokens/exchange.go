@@ -18,11 +18,11 @@ import (
 	"sallyport/internal/providers/outbound"
 )
 
-// run makes the exchange of a lease and stores its outcome; asked says that a user wants it. The error says why there
-// are no new tokens.
+// run makes the exchange of a lease and stores its outcome; asked says that a user wants it. The caller has dropped what
+// was in memory of the connection when it had the lease, because what another node has stored counts. The error says why
+// there are no new tokens.
 func (s *Service) run(ctx context.Context, held *row, asked bool) error {
 	defer s.worker.keep(held)()
-	s.cfg.Accounts.Forget(held.connectionUUID) // what another node has stored counts
 	a, err := s.cfg.Accounts.Account(ctx, held.environment, held.connectionUUID)
 	now := s.cfg.Clock.Now()
 	switch {

@@ -330,6 +330,7 @@ func (s *Service) renew(ctx context.Context, env id.Environment, uuid string, se
 		held, busy, err := s.acquire(ctx, env, uuid, seen, why)
 		if err != nil || held != nil {
 			if held != nil {
+				s.cfg.Accounts.Forget(uuid)
 				err = s.run(context.WithoutCancel(ctx), held, asked)
 			}
 			return err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -249,7 +251,13 @@ func (s *Service) claim(ctx context.Context) (int, error) {
 	})
 	held := map[string]*row{}
 	for i := range taken {
-		held[taken[i].connectionUUID] = &taken[i]
+		uuid := taken[i].connectionUUID
+		held[uuid] = &taken[i]
+		s.cfg.Accounts.Forget(uuid)
+	}
+	if len(held) > 1 {
+		// Without it, each reads its own.
+		_ = s.cfg.Vault.Reload(claiming, slices.Collect(maps.Keys(held))...)
 	}
 	for _, place := range places {
 		r := held[place.connectionUUID]
