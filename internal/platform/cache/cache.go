@@ -60,8 +60,8 @@ func (c *Cache[K, V]) Get(ctx context.Context, key K, load func(context.Context)
 	}
 }
 
-// Reload loads the values of keys in one load, in place of those that are there. Callers of Get wait for it, and get the
-// error missing for a key of which the load has no value.
+// Reload loads the values of keys in one load, in place of those that are there. Callers of Get wait for it, and get
+// the error missing for a key of which the load has no value.
 func (c *Cache[K, V]) Reload(ctx context.Context, keys []K, missing error,
 	load func(context.Context) (map[K]V, int64, error)) error {
 	slots := make(map[K]*slot[V], len(keys))

@@ -330,12 +330,43 @@ func (d *DB) pipeline(ctx context.Context, tx *sql.Tx, last bool, list []Stateme
 }
 
 func (d *DB) exec(ctx context.Context, tx *sql.Tx, text string, args []any) (sql.Result, error) {
+	return Prepared(d, tx).ExecContext(ctx, text, args...)
+}
+
+// Prepared returns a transaction whose statements stay prepared on SQLite, where preparing one takes as long as running
+// it. It is for constant texts that run often: they are kept until the database is closed. pgx keeps them by itself.
+func Prepared(d *DB, tx *sql.Tx) Querier {
 	if d.engine == SQLite {
-		if st := d.stmts.get(text); st != nil {
-			return tx.StmtContext(ctx, st).ExecContext(ctx, args...) //nolint:sqlclosecheck // the transaction closes it
-		}
+		return preparedTx{tx, &d.stmts}
 	}
-	return tx.ExecContext(ctx, text, args...)
+	return tx
+}
+
+type preparedTx struct {
+	*sql.Tx
+
+	stmts *statements
+}
+
+func (p preparedTx) ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error) {
+	if st := p.stmts.get(text); st != nil {
+		return p.StmtContext(ctx, st).ExecContext(ctx, args...) //nolint:sqlclosecheck // the transaction closes it
+	}
+	return p.Tx.ExecContext(ctx, text, args...)
+}
+
+func (p preparedTx) QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
+	if st := p.stmts.get(text); st != nil {
+		return p.StmtContext(ctx, st).QueryContext(ctx, args...) //nolint:sqlclosecheck // the transaction closes it
+	}
+	return p.Tx.QueryContext(ctx, text, args...)
+}
+
+func (p preparedTx) QueryRowContext(ctx context.Context, text string, args ...any) *sql.Row {
+	if st := p.stmts.get(text); st != nil {
+		return p.StmtContext(ctx, st).QueryRowContext(ctx, args...) //nolint:sqlclosecheck // the transaction closes it
+	}
+	return p.Tx.QueryRowContext(ctx, text, args...)
 }
 
 // Query runs m, which returns rows, over the rows whose values args holds one after the other, and calls scan with each

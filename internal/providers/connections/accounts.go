@@ -68,7 +68,7 @@ func (a accounts) Lock(ctx context.Context, tx *sql.Tx, uuids []string) ([]strin
 // Change implements tokens.Accounts.
 func (a accounts) Change(ctx context.Context, tx *sql.Tx, env id.Environment, uuid string,
 	fn func() (*tokens.Outcome, error)) error {
-	locked, err := a.svc.lockStatus(ctx, tx, env, uuid)
+	locked, err := a.lockStatus(ctx, tx, env, uuid)
 	if err != nil {
 		return ignoreNotFound(err)
 	}

@@ -132,10 +132,10 @@ func lock(ctx context.Context, tx *sql.Tx, env id.Environment, key, connectionID
 
 // lockStatus keeps other changes to a connection waiting until the transaction ends, and returns of it what nearly
 // every renewal of tokens needs: its status and its version.
-func (s *Service) lockStatus(ctx context.Context, tx *sql.Tx, env id.Environment, uuid string) (Connection, error) {
+func (a accounts) lockStatus(ctx context.Context, tx *sql.Tx, env id.Environment, uuid string) (Connection, error) {
 	bind := func(c *Connection) db.Columns { return storedColumns(c).Only("enabled_status", "updated_ms") }
-	c, found, err := db.One(ctx, tx, bind, "FROM connections",
-		new(db.Where).And("uuid = ?", uuid).And("environment_id = ?", string(env)), s.db.ForUpdate())
+	c, found, err := db.One(ctx, db.Prepared(a.svc.db, tx), bind, "FROM connections",
+		new(db.Where).And("uuid = ?", uuid).And("environment_id = ?", string(env)), a.svc.db.ForUpdate())
 	switch {
 	case err != nil:
 		return c, fmt.Errorf("lock connection: %w", err)

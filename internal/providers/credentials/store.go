@@ -80,8 +80,8 @@ func replace(ctx context.Context, tx *sql.Tx, s *Set) (revision int64, err error
 }
 
 // update stores a changed description, if the stored one has that revision.
-func update(ctx context.Context, tx *sql.Tx, s *Set, revision int64) (bool, error) {
-	changed, err := db.Update(ctx, tx, "UPDATE connection_credentials",
+func update(ctx context.Context, q db.Querier, s *Set, revision int64) (bool, error) {
+	changed, err := db.Update(ctx, q, "UPDATE connection_credentials",
 		setColumns(s).Only("fields", "hosts", "fingerprint", "revision", "scopes_granted", "expires_ms",
 			"refreshed_ms", "refresh_failures", "refresh_error"),
 		owned(s.Environment, s.ConnectionUUID).And("revision = ?", revision))
@@ -136,7 +136,7 @@ func valueColumns(v *sealedValue) db.Columns {
 }
 
 // putValues stores sealed values in place of any others of their names.
-func putValues(ctx context.Context, tx *sql.Tx, values []sealedValue) error {
+func putValues(ctx context.Context, q db.Querier, values []sealedValue) error {
 	if len(values) == 0 {
 		return nil
 	}
@@ -153,8 +153,7 @@ func putValues(ctx context.Context, tx *sql.Tx, values []sealedValue) error {
 		rows = append(rows, db.In(len(args)+1, len(of)))
 		args = append(args, of...)
 	}
-	//nolint:gosec // the text is of constants and placeholders
-	if _, err := tx.ExecContext(ctx, "INSERT INTO connection_credential_values ("+names+") VALUES "+
+	if _, err := q.ExecContext(ctx, "INSERT INTO connection_credential_values ("+names+") VALUES "+
 		strings.Join(rows, ", ")+" ON CONFLICT (id) DO UPDATE SET value = excluded.value", args...); err != nil {
 		return fmt.Errorf("store credentials: %w", err)
 	}

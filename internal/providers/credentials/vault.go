@@ -95,7 +95,7 @@ func (v *Vault) Renew(ctx context.Context, tx *sql.Tx, in *Renewal) (renewed boo
 	if in.Hosts != nil {
 		next.Hosts = sorted(in.Hosts)
 	}
-	if renewed, err = update(ctx, tx, &next, s.Revision); err != nil || !renewed {
+	if renewed, err = update(ctx, db.Prepared(v.db, tx), &next, s.Revision); err != nil || !renewed {
 		return false, err
 	}
 	if err := v.put(ctx, tx, s.ConnectionUUID, in.Values); err != nil || in.Announced {
@@ -128,7 +128,7 @@ func (v *Vault) put(ctx context.Context, tx *sql.Tx, connectionUUID string, valu
 		rows = append(rows, sealedValue{id: valueID(connectionUUID, name), connectionUUID: connectionUUID, name: name,
 			value: sealed})
 	}
-	return putValues(ctx, tx, rows)
+	return putValues(ctx, db.Prepared(v.db, tx), rows)
 }
 
 // Delete deletes the credentials of a connection, if it has any. The caller calls Forget when the transaction has

@@ -18,9 +18,9 @@ import (
 	"sallyport/internal/providers/outbound"
 )
 
-// run makes the exchange of a lease and stores its outcome; asked says that a user wants it. The caller has dropped what
-// was in memory of the connection when it had the lease, because what another node has stored counts. The error says why
-// there are no new tokens.
+// run makes the exchange of a lease and stores its outcome; asked says that a user wants it. When it had the lease, the
+// caller has dropped what was in memory of the connection, because what another node has stored counts. The error says
+// why there are no new tokens.
 func (s *Service) run(ctx context.Context, held *row, asked bool) error {
 	defer s.worker.keep(held)()
 	a, err := s.cfg.Accounts.Account(ctx, held.environment, held.connectionUUID)
@@ -149,7 +149,7 @@ func (s *Service) succeed(ctx context.Context, held *row, a *Account, grant *Gra
 			set.RefreshedAt, set.ExpiresAt, set.Fields = &now, renewal.ExpiresAt, withNames(set.Fields, grant.Values)
 			next.due, next.endpoint = dueTime(a.mode(), &set, now, s.cfg.Random()), endpointOf(a.Source)
 			next.revision = a.Sealed.Revision + 1
-			if held, err := release(ctx, tx, &next); err != nil || !held {
+			if held, err := release(ctx, db.Prepared(s.cfg.DB, tx), &next); err != nil || !held {
 				return nil, errors.Join(err, lost(held))
 			}
 			outcome = outcomeRenewed
@@ -225,7 +225,7 @@ func (s *Service) fail(ctx context.Context, held *row, a *Account, cause error) 
 					outcome = &Outcome{State: Failing, Reason: reason}
 				}
 			}
-			if held, err := release(ctx, tx, &next); err != nil || !held {
+			if held, err := release(ctx, db.Prepared(s.cfg.DB, tx), &next); err != nil || !held {
 				return nil, errors.Join(err, lost(held))
 			}
 			counted = kind
@@ -289,7 +289,7 @@ func (s *Service) finish(ctx context.Context, held *row, due *time.Time, outcome
 			}
 			next := *held
 			next.due = due
-			if held, err := release(ctx, tx, &next); err != nil || !held {
+			if held, err := release(ctx, db.Prepared(s.cfg.DB, tx), &next); err != nil || !held {
 				return nil, errors.Join(err, lost(held))
 			}
 			return outcome, nil

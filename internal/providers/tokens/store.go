@@ -130,11 +130,11 @@ func take(ctx context.Context, tx *sql.Tx, env id.Environment, uuids []string, l
 }
 
 // release ends a lease and stores what comes next. It reports false if another one has been taken since.
-func release(ctx context.Context, tx *sql.Tx, r *row) (bool, error) {
+func release(ctx context.Context, q db.Querier, r *row) (bool, error) {
 	held := r.lease
 	next := *r
 	next.lease, next.leaseUntil = "", time.UnixMilli(0)
-	changed, err := db.Update(ctx, tx, "UPDATE token_refreshes", columns(&next).Only("endpoint", "due_ms", "attempted_ms",
+	changed, err := db.Update(ctx, q, "UPDATE token_refreshes", columns(&next).Only("endpoint", "due_ms", "attempted_ms",
 		"not_before_ms", "revision", "lease", "lease_until_ms", "interrupted_revision"),
 		owned(r.environment, r.connectionUUID).And("lease = ?", held))
 	if err != nil {

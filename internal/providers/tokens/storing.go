@@ -16,7 +16,7 @@ const (
 	// storeInterval is how long a commit that failed waits for the next attempt.
 	storeInterval = time.Second
 	// maxTogether is how many outcomes one transaction stores, and joinInterval how long outcomes wait for others, except
-	// for the first after a pause. What an outcome has is in memory alone meanwhile, so it is short.
+	// for the first after a pause. It is short, because new tokens are in memory alone meanwhile.
 	maxTogether  = 64
 	joinInterval = 50 * time.Millisecond
 	// turnOwner is for whom outcomes that are stored together wait their turn to write: no environment.
