@@ -19,6 +19,8 @@ const (
 	// for the first after a pause. It is short, because new tokens are in memory alone meanwhile.
 	maxTogether  = 64
 	joinInterval = 50 * time.Millisecond
+	// awayInterval is how long outcomes are stored one by one after the database was unavailable.
+	awayInterval = 5 * time.Second
 	// turnOwner is for whom outcomes that are stored together wait their turn to write: no environment.
 	turnOwner = "token-refreshes"
 )
@@ -33,6 +35,8 @@ type joiner struct {
 	batches *jobs.Batcher[*joining]
 	// stop ends it, and ended is closed then. Both are nil before it was started: outcomes are stored one by one.
 	stop, ended chan struct{}
+	// away is when the database was last found unavailable. Only batches use it.
+	away time.Time
 }
 
 // joining is an outcome that waits for others.
@@ -97,7 +101,8 @@ func (s *Service) storeTogether(batch []*joining) {
 		uuids = append(uuids, o.held.connectionUUID)
 	}
 	var err error
-	if len(batch) > 1 {
+	// A database that hangs must not keep one batch after the other waiting, until leases end.
+	if now := s.cfg.Clock.Now(); len(batch) > 1 && now.Sub(s.joiner.away).Abs() > awayInterval {
 		ctx := db.WithOwner(db.WithTurn(context.Background(), db.TurnRequest), turnOwner)
 		err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
 			for _, o := range batch {
@@ -119,6 +124,9 @@ func (s *Service) storeTogether(batch []*joining) {
 			}
 			return nil
 		})
+	}
+	if db.IsUnavailable(err) {
+		s.joiner.away = s.cfg.Clock.Now()
 	}
 	for _, o := range batch {
 		o.stored <- err == nil && o.written

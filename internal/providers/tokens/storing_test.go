@@ -3,12 +3,15 @@ package tokens
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/providers/credentials"
@@ -30,11 +33,13 @@ func (l lockable) Lock(_ context.Context, _ *sql.Tx, uuids []string) ([]string, 
 
 // Outcomes of the same moment are stored in one transaction, which announces each of them to other processes. One whose
 // connection another transaction has is left, and does not keep the others waiting. One that cannot be stored makes all
-// be stored alone, and then nothing of the transaction has taken effect.
+// be stored alone, and then nothing of the transaction has taken effect. While the database is away, none waits for
+// others.
 func TestOutcomesAreStoredTogether(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
-		svc := New(Config{DB: s.DB, Accounts: lockable{taken: []string{"taken"}},
+		clk := clock.NewManual(time.UnixMilli(1_000_000))
+		svc := New(Config{DB: s.DB, Clock: clk, Accounts: lockable{taken: []string{"taken"}},
 			Vault: credentials.NewVault(credentials.Config{DB: s.DB})})
 		_, err := s.DB.Write().ExecContext(t.Context(), "CREATE TABLE outcomes (uuid text)")
 		require.NoError(t, err)
@@ -85,13 +90,20 @@ func TestOutcomesAreStoredTogether(t *testing.T) {
 		require.Equal(t, []bool{false, false}, store(add("c", nil), add("d", errLost)))
 		require.Equal(t, []string{"a", "b"}, outcomes())
 		require.Empty(t, changes(before.Version).Keys)
+
+		require.Equal(t, []bool{false, false}, store(add("e", driver.ErrBadConn), add("f", nil)))
+		require.NotEmpty(t, transactions)
+		require.Equal(t, []bool{false, false}, store(add("e", nil), add("f", nil)), "a moment later")
+		require.Empty(t, transactions, "one by one, which do not wait for each other")
+		clk.Advance(2 * awayInterval)
+		require.Equal(t, []bool{true, true}, store(add("e", nil), add("f", nil)))
 	})
 }
 
 // An outcome that comes while the process ends is stored, alone.
 func TestOutcomeAtTheEnd(t *testing.T) {
 	t.Parallel()
-	svc := New(Config{})
+	svc := New(Config{Clock: clock.System()})
 	require.False(t, svc.joiner.join(&row{}, nil), "before the start")
 	require.NoError(t, svc.startJoining(t.Context()))
 	require.NoError(t, svc.stop(t.Context()))
