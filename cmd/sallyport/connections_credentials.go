@@ -74,6 +74,7 @@ type authRow struct {
 		RefreshedAt *time.Time `json:"last_refreshed_at"`
 		RefreshAt   *time.Time `json:"next_refresh_at"`
 		Failures    int64      `json:"refresh_failures"`
+		LastError   *string    `json:"last_refresh_error"`
 	} `json:"credentials"`
 	Scopes *struct {
 		Requested []string `json:"requested"`
@@ -107,6 +108,9 @@ func (r *authRow) fields() [][2]string {
 		if c.Failures > 0 {
 			out = append(out, [2]string{"Failures", fmt.Sprintf("%d %s since the last that succeeded", c.Failures,
 				numbered(int(c.Failures), "refresh", "refreshes"))})
+		}
+		if c.LastError != nil {
+			out = append(out, [2]string{"Last failure", *c.LastError})
 		}
 	}
 	out = append(out, r.scopes()...)

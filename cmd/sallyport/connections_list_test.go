@@ -72,7 +72,8 @@ func TestConnectionsShow(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"provider_config_key": "acme", "connection_id": "octo",
 			"status": "error", "status_reason": "token_endpoint_failing", "auth_mode": "oauth2",
 			"credentials": map[string]any{"fields": []string{"access_token"}, "stored_at": at, "expires_at": at,
-				"last_refreshed_at": at, "next_refresh_at": at, "refresh_failures": 2},
+				"last_refreshed_at": at, "next_refresh_at": at, "refresh_failures": 2,
+				"last_refresh_error": "the endpoint responded with 503"},
 			"scopes": map[string]any{"requested": []string{"read", "write"}, "granted": []string{"read"},
 				"missing": []string{"write"}}})
 	}))
@@ -83,6 +84,7 @@ func TestConnectionsShow(t *testing.T) {
 	for _, want := range []string{"Status         error", "Status reason  token_endpoint_failing",
 		"Scopes         read write", "Granted        read", "Not granted    write",
 		"Failures       2 refreshes since the last that succeeded",
+		"Last failure   the endpoint responded with 503",
 		"Refreshed      " + at, "Next refresh   " + at} {
 		require.Contains(t, r.out, want+"\n")
 	}

@@ -325,7 +325,7 @@ func (o *opened) problem(err error) *Problem {
 	case errors.As(err, &e) && e.Code == apperr.CodeInvalidCredentials:
 		p.Code, p.Words = codeCredentials, sentence(e.Message)
 	case errors.As(err, &e) && e.Code == apperr.CodeProviderNotConfigured:
-		p.Code, p.Words = codeMisconfigured, wordsClient
+		p.Code, p.Words = codeMisconfigured, wordsSettings
 	case errors.As(err, &e) && e.Code == apperr.CodeRateLimited:
 		p.Code, p.Words = codeUnavailable, "There were too many attempts with this provider. Wait a minute, and try again."
 	case errors.As(err, &e) && e.Code == apperr.CodeValidation:
@@ -343,8 +343,13 @@ func (o *opened) problem(err error) *Problem {
 	return p
 }
 
-const wordsClient = "The provider does not accept this application. Its operator has to check the settings at the " +
-	"provider."
+// Words for what an operator has to repair: the application at the provider, or the settings of this service for it.
+const (
+	wordsClient = "The provider does not accept this application. Its operator has to check the settings at the " +
+		"provider."
+	wordsSettings = "The settings that this service has for the provider do not allow this connection. Its operator has " +
+		"to check them."
+)
 
 // sentence ends a text with a full stop, unless it has one, also in a quotation.
 func sentence(text string) string {
@@ -366,7 +371,9 @@ func (p *Problem) refused(e *oauth.TokenError) {
 	case oauth.ClientRefused:
 		p.Code, p.Words = codeClient, wordsClient
 	case oauth.Misconfigured:
-		p.Code, p.Words = codeMisconfigured, wordsClient
+		if p.Code, p.Words = codeMisconfigured, wordsClient; e.Status == 0 { // nothing was sent
+			p.Words = wordsSettings
+		}
 	case oauth.Refused:
 		p.Words = "The provider refuses the connection."
 	}

@@ -52,9 +52,14 @@ func (a accounts) Forget(uuid string) {
 
 // Lock implements tokens.Accounts.
 func (a accounts) Lock(ctx context.Context, tx *sql.Tx, uuids []string) ([]string, error) {
+	return lockAll(ctx, tx, uuids, a.svc.db.SkipLocked())
+}
+
+// lockAll locks connections in their order, as the suffix says, and returns those that it has locked.
+func lockAll(ctx context.Context, tx *sql.Tx, uuids []string, suffix string) ([]string, error) {
 	bind := func(c *Connection) db.Columns { return storedColumns(c).Only("uuid") }
 	free, err := db.All(ctx, tx, bind, "FROM connections", db.AnyOf(new(db.Where), "uuid", uuids),
-		"ORDER BY uuid"+a.svc.db.SkipLocked())
+		"ORDER BY uuid"+suffix)
 	if err != nil {
 		return nil, fmt.Errorf("lock connections: %w", err)
 	}

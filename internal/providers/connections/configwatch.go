@@ -286,6 +286,9 @@ func (w ConfigWatch) part(ctx context.Context, s *Service, r *configChange, list
 	var again []Connection
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
 		again = nil
+		if err := w.lock(ctx, tx, s, verdicts); err != nil {
+			return err
+		}
 		for _, v := range verdicts {
 			done, err := w.follow(ctx, tx, r, v)
 			if err != nil {
@@ -316,6 +319,25 @@ func (w ConfigWatch) part(ctx context.Context, s *Service, r *configChange, list
 		return nil, fmt.Errorf("follow a change of a provider configuration: %w", err)
 	}
 	return again, nil
+}
+
+// lock locks connections first, and then the version of credentials that belong to another client now: in the order in
+// which the outcomes of refreshes are stored, so that neither waits for the other.
+func (ConfigWatch) lock(ctx context.Context, tx *sql.Tx, s *Service, verdicts []*verdict) error {
+	var all, assigned []string
+	for _, v := range verdicts {
+		all = append(all, v.uuid)
+		if v.client != "" {
+			assigned = append(assigned, v.uuid)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	if _, err := lockAll(ctx, tx, all, s.db.ForUpdate()); err != nil {
+		return err
+	}
+	return s.auth.vault.Announce(ctx, tx, assigned...) //nolint:wrapcheck // it says what failed
 }
 
 // judge looks at what the present configuration means for a connection. It returns nil if that cannot be said.

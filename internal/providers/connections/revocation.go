@@ -136,6 +136,9 @@ func (r Renewer) revoking(ctx context.Context, actor access.Principal, providerC
 	case db.IsUnavailable(err) && !apperr.Is(err, apperr.CodeConnectionNotReady), ctx.Err() != nil:
 		return Revocation{}, err //nolint:wrapcheck // the database is away
 	default:
+		if waiting.Err() != nil {
+			out.Reason = "A refresh of the token did not end in time, and the provider was not asked to revoke the credentials"
+		}
 		return out, remove() // they cannot be used
 	}
 }

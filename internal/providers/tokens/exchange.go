@@ -56,6 +56,9 @@ func (s *Service) run(ctx context.Context, held *row, asked bool) error {
 		}
 		return s.finish(ctx, held, nil, outcome, outcomeEnded, nil)
 	}
+	if !asked && held.isHeldBack(now) {
+		return s.leaveAlone(ctx, held, a, now)
+	}
 	if s.cfg.Clock.Now().Add(ExchangeTimeout).After(held.leaseUntil) {
 		// This process stood still, and another may have the lease before the response comes.
 		return s.finish(ctx, held, held.due, nil, "", notReady("The access token could not be renewed in time", nil))
@@ -72,6 +75,17 @@ func (s *Service) run(ctx context.Context, held *row, asked bool) error {
 		return s.fail(ctx, held, a, err)
 	}
 	return s.succeed(ctx, held, a, grant, hosts)
+}
+
+// leaveAlone ends a lease without an exchange, because the endpoint has failed and is to be left alone for longer. The
+// connection shows it as soon as its token has expired.
+func (s *Service) leaveAlone(ctx context.Context, held *row, a *Account, now time.Time) error {
+	var outcome *Outcome
+	if isStale(a.mode(), &a.Sealed.Set, now) {
+		outcome = &Outcome{State: Failing, Reason: ReasonEndpointFailing}
+	}
+	return s.finish(ctx, held, held.notBefore, outcome, "", notReady("The access token could not be renewed; the next "+
+		"attempt is made later", nil))
 }
 
 // firstHosts returns the hosts of credentials whose first token has named where the API is; nil if they do not change.

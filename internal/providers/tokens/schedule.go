@@ -102,9 +102,9 @@ func vary(d time.Duration, random float64) time.Duration {
 	return time.Duration(float64(d) * (1 - spread + 2*spread*random))
 }
 
-// retryTimes returns when a renewal is attempted again that has failed so many times in a row: by the worker, and by
-// requests that need the token. The end of the token is not missed: then requests have to wait, and the connection
-// shows why.
+// retryTimes returns when something is done again about a renewal that has failed so many times in a row: by the
+// worker, and by requests that need the token. The worker does not miss the end of the token: requests have to wait
+// from then on, and the connection shows why, even if the endpoint is to be left alone for longer.
 func retryTimes(s *credentials.Set, now time.Time, failures int64, asked time.Duration,
 	random float64) (worker, requests time.Time) {
 	wait := coolDown
@@ -116,7 +116,7 @@ func retryTimes(s *credentials.Set, now time.Time, failures int64, asked time.Du
 	}
 	wait = max(vary(wait, random), coolDown)
 	worker, requests = now.Add(max(wait, asked)), now.Add(max(min(wait, maxRequestBackoff), asked))
-	if s.ExpiresAt != nil && asked == 0 && s.ExpiresAt.After(now.Add(coolDown)) && worker.After(*s.ExpiresAt) {
+	if s.ExpiresAt != nil && s.ExpiresAt.After(now) && worker.After(*s.ExpiresAt) {
 		return *s.ExpiresAt, requests
 	}
 	return worker, requests

@@ -39,6 +39,8 @@ type storedCredentials struct {
 	NextRefreshAt *httpapi.Time `json:"next_refresh_at" nullable:"true" example:"2026-12-24T17:46:00.000Z"`
 	// The number of failed refreshes since the last that succeeded.
 	RefreshFailures int64 `json:"refresh_failures"`
+	// Why the last refresh failed, without any secret; `null` if it succeeded.
+	LastRefreshError *string `json:"last_refresh_error" nullable:"true" example:"the endpoint responded with 503"`
 }
 
 type scopes struct {
@@ -103,6 +105,9 @@ func viewCredentials(c *connections.Connection) (out httpapi.OrNull[storedCreden
 		ExpiresAt: (*httpapi.Time)(s.ExpiresAt), StoredAt: httpapi.Time(s.StoredAt),
 		LastRefreshedAt: (*httpapi.Time)(s.RefreshedAt),
 		NextRefreshAt:   (*httpapi.Time)(c.NextRefreshAt), RefreshFailures: s.RefreshFailures}
+	if s.RefreshError != "" {
+		out.Value.LastRefreshError = &s.RefreshError
+	}
 	return out
 }
 

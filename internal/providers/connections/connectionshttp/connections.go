@@ -102,9 +102,9 @@ func Mount(api *httpapi.API, svc *connections.Service, links *connecting.Service
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "delete-connection", Method: http.MethodDelete, Path: itemPath, Status: http.StatusNoContent,
 		Summary: "Delete a connection",
-		Description: "Asks the provider to revoke the credentials, for at most ten seconds, and deletes the connection and " +
-			"its secrets. Its events are kept. Its alias stays reserved for the " +
-			"environment for 90 days, so that no one else can take over a URL that a provider still posts to.",
+		Description: "Waits for a refresh that is in progress, for at most 25 seconds, asks the provider to revoke the " +
+			"credentials, for at most ten, and deletes the connection and its secrets. Its events are kept. Its alias stays " +
+			"reserved for the environment for 90 days, so that no one else can take over a URL that a provider still posts to.",
 		IfMatch: true,
 	}), h.delete)
 	mountTest(api, h, op)
