@@ -168,8 +168,9 @@ type seenDocs struct {
 
 // browsing says what to do in the browser.
 type browsing struct {
-	// search and keep do nothing else: they search, and keep credentials.
-	search, keep, telephone bool
+	// search does nothing else, and keep only keeps credentials: in the "tab", or in the "browser".
+	search, telephone bool
+	keep              string
 	// operations are sent, others only opened.
 	operations, others []used
 }
@@ -208,17 +209,28 @@ func TestDocsAreSearched(t *testing.T) {
 	})
 }
 
-// In a real browser the reference keeps credentials where the user wants them and nowhere else.
+// In a real browser the reference keeps credentials in the tab, and nowhere else.
 func TestDocsKeepCredentials(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)
 	testkit.NeedLong(t)
 	dir, chromium := browserPeer(t)
 	onSQLite(t, func(w *world) {
-		seen := w.browse(dir, chromium, browsing{keep: true})
+		seen := w.browse(dir, chromium, browsing{keep: "tab"})
 		require.True(w.t, seen.Kept.First.Tab && !seen.Kept.First.Browser)
 		require.Equal(w.t, w.key, seen.Kept.AfterReload)
 		require.Empty(w.t, seen.Kept.OtherTabBefore)
+	})
+}
+
+// In a real browser the reference keeps credentials for all tabs where the user wants that, and forgets them.
+func TestDocsForgetCredentials(t *testing.T) {
+	t.Parallel()
+	testkit.NeedProcesses(t)
+	testkit.NeedLong(t)
+	dir, chromium := browserPeer(t)
+	onSQLite(t, func(w *world) {
+		seen := w.browse(dir, chromium, browsing{keep: "browser"})
 		require.True(w.t, seen.Kept.Browser.Browser && !seen.Kept.Browser.Tab)
 		require.Equal(w.t, w.key, seen.Kept.OtherTabAfter)
 		require.True(w.t, seen.Kept.TabAgain.Tab && !seen.Kept.TabAgain.Browser)

@@ -1,7 +1,7 @@
 // Drives a browser through the reference page: docs.mjs reads one line of JSON from its input, {chromium, base, key, folder,
 // search, keep, operations, others, telephone}, and writes what it has seen as one line that begins with "> ". It looks at the
-// page as it comes and searches if search is set, keeps credentials if keep is set, else it sends the operations, and opens the
-// forms of the others. Screenshots are written to the folder, if one is named.
+// page as it comes and searches if search is set, keeps credentials if keep is "tab" or "browser", else it sends the operations,
+// and opens the forms of the others. Screenshots are written to the folder, if one is named.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -139,8 +139,8 @@ const search = async () => {
   await shoot(page, "search");
 };
 
-// keep keeps a credential in each of the places for it.
-const keep = async () => {
+// keepInTab keeps a credential where it is kept at first.
+const keepInTab = async () => {
   const page = await open();
   await hold(page);
   seen.kept = { first: await place(page, task.key) };
@@ -149,6 +149,13 @@ const keep = async () => {
   const stranger = await open();
   seen.kept.otherTabBefore = await keyField(stranger).inputValue();
   await stranger.close();
+};
+
+// keepInBrowser keeps a credential for all tabs, takes that back, and forgets it.
+const keepInBrowser = async () => {
+  const page = await open();
+  await hold(page);
+  seen.kept = {};
   await page.getByLabel("Where credentials are kept").selectOption("browser");
   seen.kept.browser = await place(page, task.key);
   const other = await open();
@@ -219,7 +226,7 @@ const readOnTelephone = async () => {
 };
 
 try {
-  await (task.search ? search() : task.keep ? keep() : task.telephone ? readOnTelephone() : useDesk());
+  await (task.search ? search() : task.keep === "tab" ? keepInTab() : task.keep === "browser" ? keepInBrowser() : task.telephone ? readOnTelephone() : useDesk());
 } catch (error) {
   seen.error = String(error.stack);
 } finally {
