@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -195,7 +194,6 @@ func (c *eventsList) Run(ctx context.Context, e *env) error {
 	q := c.query(e.clock.Now())
 	q.Set("order", c.Order)
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
-		e.warnProviders(ctx, api, slices.Concat(c.Provider, c.ProviderConfigKey))
 		t := e.table(terminal.Column{Title: "EVENT", Fixed: true}, terminal.Column{Title: "RECEIVED (UTC)", Fixed: true},
 			terminal.Column{Title: "TYPE"}, terminal.Column{Title: "CONNECTION"}, terminal.Column{Title: "STATUS", Fixed: true,
 				Tone: statusTone}, terminal.Column{Title: "ATTEMPTS"},
@@ -208,7 +206,7 @@ func (c *eventsList) Run(ctx context.Context, e *env) error {
 				return err
 			})
 		if err == nil && n == 0 {
-			e.warnTypes(ctx, api, c.EventType, c.Provider)
+			e.warnNames(ctx, api, c.names())
 		}
 		return err
 	})

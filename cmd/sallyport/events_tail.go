@@ -46,8 +46,7 @@ func (c *eventsTail) Run(ctx context.Context, e *env) error {
 		return usageError("--count must not be below 0")
 	}
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
-		e.warnProviders(ctx, api, slices.Concat(c.Provider, c.ProviderConfigKey))
-		e.warnTypes(ctx, api, c.EventType, c.Provider)
+		e.warnNames(ctx, api, c.names())
 		last, err := c.follow(ctx, e, api)
 		switch {
 		case errors.Is(err, errEnough):

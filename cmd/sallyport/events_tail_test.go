@@ -43,7 +43,7 @@ func TestTail(t *testing.T) {
 		rows := r.start("events", "tail")
 		none := r.start("events", "tail", "--connection-id", "other")
 		for _, c := range []*running{tail, rows, none} {
-			c.waits(1, `^Watching http://\S+\. Press Ctrl-C to stop\.\n`, &c.stderr)
+			c.waits(1, `(?m)^Watching http://\S+\. Press Ctrl-C to stop\.\n`, &c.stderr)
 		}
 		s.deliver(t, "first")
 		s.deliver(t, "first")

@@ -90,18 +90,35 @@ func (k knownTypes) warning(text string) string {
 			continued = name
 		}
 	}
-	switch nearest, ok := suggest.Name(text, k.written); {
+	alike := k.written
+	if family {
+		alike = families(k.written)
+	}
+	switch nearest, ok := suggest.Name(text, alike); {
 	case continued != "":
 		return fmt.Sprintf("no event has the type %q alone; %s* matches those whose type begins like %s", text,
 			continued[:len(text)+1], continued)
-	case k.partial:
-		return "" // one of the others may send it
 	case ok:
 		return fmt.Sprintf("no provider here is known to send events of the type %q. Did you mean %s?", text, nearest)
+	case k.partial:
+		return "" // one of the others may send it
 	default:
 		return fmt.Sprintf("no provider here is known to send events of the type %q; \"sallyport providers show NAME\" "+
 			"lists the types", text)
 	}
+}
+
+// families returns the patterns for the types that begin alike: issues.* for issues.opened.
+func families(types []string) []string {
+	var list []string
+	for _, name := range types {
+		for i, c := range name {
+			if !isWord(c) && c != '*' {
+				list = append(list, name[:i+1]+"*")
+			}
+		}
+	}
+	return list
 }
 
 func isWord(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) || c == '_' || c == '-' }

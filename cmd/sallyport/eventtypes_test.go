@@ -37,6 +37,7 @@ func TestEmptyListOfAType(t *testing.T) {
 				`Did you mean issues.opened?`,
 			"orders/create": `warning: no provider here is known to send events of the type "orders/create"; ` +
 				`"sallyport providers show NAME" lists the types`,
+			"Isues.*":  `warning: no provider here is known to send events of the type "Isues.*". Did you mean issues.*?`,
 			"issues.*": "", "issues.opened": "", "push": "", "*": "", "*.opened": "", "sallyport.connection.created": "",
 		} {
 			require.Equal(t, want, warning("--event-type", text), text)
@@ -48,8 +49,49 @@ func TestEmptyListOfAType(t *testing.T) {
 		create("generic-hmac")
 		require.Contains(t, warning("--event-type", "issues"), "issues.* matches")
 		require.Empty(t, warning("--event-type", "orders/create"), "any type can come from this provider")
+		require.Contains(t, warning("--event-type", "issue.opened"), "Did you mean issues.opened?")
 
 		s.deliver(t, "first")
 		require.Empty(t, warning("--event-type", "issues,issues.opened"))
+	})
+}
+
+// A filter by a name that the server does not know says so, with the name that is probably meant, where the result would
+// otherwise look as if nothing had happened: in an empty list, in a dry run that selects nothing, and before a job is
+// made. With --json it is on standard error alone. A name that exists is no reason for a word.
+func TestUnknownNamesInFilters(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, in installation) {
+		in.setUp(t)
+		s := in.serve(t, clock.System())
+		r := in.remote(t, s, "webhooks,connections")
+		dir := write(t, t.TempDir(), "secret", githubSecret+"\n")
+		r.do("connections", "create", "--provider", "github", "--connection-id", "my-repo", "--webhook-secret-file",
+			dir+"/secret")
+		sub := decode[subscriptionRow](t, r.do("subscriptions", "create", "--event-types", "*", "--forward-url",
+			"http://127.0.0.1:9/", "--json")).ID
+		for _, command := range [][]string{{"events", "list"}, {"replays", "create", "--dry-run"},
+			{"replays", "create", "--dry-run", "--json"}, {"replays", "create"}} {
+			for _, of := range []struct{ flag, name, want string }{
+				{"--provider", "gihub", `there is no provider "gihub". Did you mean github?`},
+				{"--provider-config-key", "gihub", `there is no provider configuration "gihub". Did you mean github?`},
+				{"--connection-id", "myrepo", `there is no connection "myrepo". Did you mean my-repo?`},
+				{"--connection-id", "else", `there is no connection "else"`},
+				{"--subscription-id", sub[:len(sub)-1] + "x", "there is no subscription"},
+				{"--event-type", "pussh", "Did you mean push?"},
+				{"--provider", "github", ""}, {"--provider-config-key", "github", ""}, {"--connection-id", "my-repo", ""},
+				{"--subscription-id", sub, ""}, {"--event-type", "push", ""},
+			} {
+				out := r.run("", append(command, of.flag, of.name)...)
+				require.Equal(t, exitOK, out.code, out.stderr)
+				if of.want == "" {
+					require.NotContains(t, out.stderr, "warning", "%v %s %s", command, of.flag, of.name)
+				} else {
+					require.Contains(t, out.stderr, "warning: ", "%v %s %s", command, of.flag, of.name)
+					require.Contains(t, out.stderr, of.want)
+				}
+			}
+		}
+		require.Contains(t, r.run("", "rejections", "list", "--connection-id", "myrepo").stderr, "Did you mean my-repo?")
 	})
 }

@@ -52,8 +52,8 @@ func (c *listenCommand) Run(ctx context.Context, e *env) error {
 		}
 	}
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
-		e.warnProviders(ctx, api, slices.Concat(c.Provider, c.ProviderConfigKey))
-		e.warnTypes(ctx, api, c.EventType, c.Provider)
+		e.warnNames(ctx, api, filterNames{providers: c.Provider, configs: c.ProviderConfigKey, connections: c.ConnectionID,
+			types: c.EventType})
 		o := &listenObserver{e: e, asJSON: c.JSON, server: api.Server(), forward: c.Forward,
 			screen: terminal.ScreenOf(e.stdout, e.environ)}
 		if made {

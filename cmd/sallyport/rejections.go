@@ -47,7 +47,7 @@ func (c *rejectionsList) Run(ctx context.Context, e *env) error {
 		t := e.table(terminal.Column{Title: "RECEIVED (UTC)", Fixed: true}, terminal.Column{Title: "CONNECTION"},
 			terminal.Column{Title: "FROM"}, terminal.Column{Title: "REASON", Fixed: true},
 			terminal.Column{Title: "DIAGNOSIS"})
-		return e.list(ctx, api, apiclient.Request{Path: rejectionsPath, Query: q}, c.paging, c.JSON,
+		n, err := e.rows(ctx, api, apiclient.Request{Path: rejectionsPath, Query: q}, c.paging, c.JSON,
 			"rejected requests", t, func(t *terminal.Table, row json.RawMessage) error {
 				r, err := into[rejectionRow](row)
 				message := r.Message
@@ -57,5 +57,9 @@ func (c *rejectionsList) Run(ctx context.Context, e *env) error {
 				t.Row(second(r.ReceivedAt), r.ProviderConfigKey+"/"+r.ConnectionID, r.ClientIP, r.Reason, message)
 				return err
 			})
+		if err == nil && n == 0 {
+			e.warnNames(ctx, api, filterNames{configs: c.ProviderConfigKey, connections: c.ConnectionID})
+		}
+		return err
 	})
 }

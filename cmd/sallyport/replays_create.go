@@ -75,12 +75,15 @@ func (c *replaysCreate) Run(ctx context.Context, e *env) error {
 			"for all events")
 	}
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
+		if !c.DryRun {
+			e.warnNames(ctx, api, c.names())
+		}
 		a, err := api.Call(ctx, apiclient.Request{Method: http.MethodPost, Path: replaysPath, Body: c.body(filter)})
 		if err != nil {
 			return err
 		}
 		if c.DryRun {
-			return c.preview(e, a.Body)
+			return c.preview(ctx, e, api, a.Body)
 		}
 		if !c.Wait {
 			return c.replay(e, a.Body)
@@ -90,10 +93,7 @@ func (c *replaysCreate) Run(ctx context.Context, e *env) error {
 }
 
 // preview prints the result of a dry run.
-func (c *replaysCreate) preview(e *env, body json.RawMessage) error {
-	if c.JSON {
-		return printRaw(e.stdout, body)
-	}
+func (c *replaysCreate) preview(ctx context.Context, e *env, api *apiclient.Client, body json.RawMessage) error {
 	p, err := into[struct {
 		replayCounts
 		AtLeast bool `json:"at_least"`
@@ -107,6 +107,12 @@ func (c *replaysCreate) preview(e *env, body json.RawMessage) error {
 	}](body)
 	if err != nil {
 		return err
+	}
+	if p.Matched == 0 {
+		e.warnNames(ctx, api, c.names())
+	}
+	if c.JSON {
+		return printRaw(e.stdout, body)
 	}
 	least := ""
 	if p.AtLeast {

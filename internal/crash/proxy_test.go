@@ -45,6 +45,9 @@ func newProxy(t *testing.T, databaseURL string) (p *proxy, through string) {
 		await.Return(t, "the end of the proxied connections", serving.Wait)
 	})
 	u.Host = l.Addr().String()
+	q := u.Query()
+	q.Del("connect_timeout") // as in production, where a silent address is left soon
+	u.RawQuery = q.Encode()
 	return p, u.String()
 }
 

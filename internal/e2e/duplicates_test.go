@@ -67,6 +67,41 @@ func TestSameIDIsOneEvent(t *testing.T) {
 	})
 }
 
+// A sender that uses an id twice for different bodies gets one event, and the operator sees it: the duplicate is marked,
+// whether the original was stored before or comes in the same transaction. A body that is sent again is not.
+func TestSameIDNewBody(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		w.connectGitHub("acme")
+		delivery := id.NewUUID()
+		first := w.fresh("acme", githubAs(githubSecret, "issues", delivery, issueOpened))
+		for _, body := range []string{issueOpened, strings.Replace(issueOpened, "opened", "closed", 1), `{}`} {
+			w.expectDuplicate("acme", githubAs(githubSecret, "issues", delivery, body), first)
+		}
+		count := func(query string) map[string]int {
+			marks := map[string]int{}
+			for _, e := range w.events(query) {
+				mark := "none"
+				if e.Suspect != nil {
+					mark = *e.Suspect
+				}
+				marks[mark]++
+			}
+			return marks
+		}
+		require.Equal(w.t, map[string]int{"none": 1, "same_id_new_body": 2}, count("&duplicate=true"))
+
+		var all sync.WaitGroup
+		together := id.NewUUID()
+		for i := range 20 {
+			body := fmt.Sprintf(`{"action":"opened","number":%d}`, i%2)
+			all.Go(func() { w.post("acme", githubAs(githubSecret, "issues", together, body)) })
+		}
+		all.Wait()
+		require.Equal(w.t, map[string]int{"none": 10, "same_id_new_body": 10}, count("&idempotency_key="+together))
+	})
+}
+
 // A person with a delivery whose id is in an unsigned header can write any id there. That makes no duplicate of a later
 // event whose id is signed, even if they know it beforehand.
 func TestUnsignedIDTakesNoSignedOne(t *testing.T) {

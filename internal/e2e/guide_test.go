@@ -134,6 +134,9 @@ func follow(t *testing.T, path string, all []step, bin string) {
 			script.WriteString(s.text + "\necho '" + mark + "'\n")
 		}
 	}
+	// A program that a guide leaves running keeps a port from the next one.
+	script.WriteString("for i in {1..100}; do [ -z \"$(jobs -rp)\" ] && break; sleep 0.1; done\n" +
+		"[ -z \"$(jobs -rp)\" ] && echo 'nothing is left' || jobs -rl\n")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*await.Limit)
 	defer cancel()
 	c := exec.CommandContext(ctx, "bash")
@@ -151,6 +154,7 @@ func follow(t *testing.T, path string, all []step, bin string) {
 	}
 	outputs := strings.Split(output.String(), mark)
 	require.Len(t, outputs, len(ran)+1)
+	require.Contains(t, outputs[len(ran)], "nothing is left", "the guide ends what it has started")
 
 	checked, block, printed := 0, -1, false
 	for i, s := range all {

@@ -179,12 +179,22 @@ func (s *scene) join(ctx context.Context, number int, args []string) error {
 	return nil
 }
 
-// work reads what PostgreSQL has done, when the backends have reported it.
-func (s *scene) work(ctx context.Context) (target.Work, error) {
-	if err := s.wait(ctx, warmUp); err != nil {
-		return target.Work{}, err
+// maxReports is how many times the work of PostgreSQL is read until no more of it is reported.
+const maxReports = 10
+
+// work reads what PostgreSQL has done, when the backends have reported it: each does so later, and on a busy machine not
+// at the same time.
+func (s *scene) work(ctx context.Context) (work target.Work, err error) {
+	for i := range maxReports {
+		before := work
+		if err := s.wait(ctx, warmUp); err != nil {
+			return target.Work{}, err
+		}
+		if work, err = s.database.Work(ctx); err != nil || i > 0 && work.Inserted == before.Inserted {
+			break
+		}
 	}
-	return s.database.Work(ctx)
+	return work, err
 }
 
 func perEvent(before, after *target.Work, events float64) PerEvent {

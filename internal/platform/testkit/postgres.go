@@ -93,7 +93,8 @@ func NewPostgres(t *testing.T) string {
 	return s.newDatabase(t, s.template)
 }
 
-// newDatabase returns the URL of a copy of a database, dropped when the test ends.
+// newDatabase returns the URL of a copy of a database, dropped when the test ends. A connection to it may take longer
+// than in production: the machine may be busy with other tests.
 func (s *postgresServer) newDatabase(t *testing.T, template string) string {
 	t.Helper()
 	name := newName("test")
@@ -103,9 +104,14 @@ func (s *postgresServer) newDatabase(t *testing.T, template string) string {
 		defer cancel()
 		require.NoError(t, s.dropDatabase(ctx, name))
 	})
-	u, err := withDatabase(s.url, name)
+	text, err := withDatabase(s.url, name)
 	require.NoError(t, err)
-	return u
+	u, err := url.Parse(text)
+	require.NoError(t, err)
+	q := u.Query()
+	q.Set("connect_timeout", "30")
+	u.RawQuery = q.Encode()
+	return u.String()
 }
 
 // copyDatabase creates a database as a copy of another one, to which nothing may be connected.

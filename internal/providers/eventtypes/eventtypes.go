@@ -87,6 +87,8 @@ type Provider struct {
 	// Replaced reports that the provider's signature comes in the headers of Standard Webhooks, in which the gateway sends
 	// its own.
 	Replaced bool
+	// Removed reports that the provider's signature is a part of the body, from which the gateway removes it.
+	Removed bool
 }
 
 // Source returns what is known now, in the order of the slugs. Implementations read only memory.

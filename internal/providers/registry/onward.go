@@ -15,10 +15,13 @@ type onward struct {
 	maxAge time.Duration
 	// replaced reports that they come in the headers of Standard Webhooks, which the gateway needs for its own.
 	replaced bool
+	// removed reports that one is a part of the body, from which the gateway removes it: it would prove other bodies too.
+	removed bool
 }
 
-// onwardOf returns it for a definition's webhooks. Parameters have their defaults.
-func onwardOf(d *verification.Declaration) (o onward) {
+// onwardOf returns it for a definition's webhooks, and the values that are removed from their bodies. Parameters have
+// their defaults.
+func onwardOf(d *verification.Declaration, redacted []string) (o onward) {
 	defaults := make([]string, 0, 2*len(d.Params))
 	for i := range d.Params {
 		defaults = append(defaults, "{param:"+d.Params[i].Name+"}", d.Params[i].Default)
@@ -45,7 +48,13 @@ func onwardOf(d *verification.Declaration) (o onward) {
 		}) {
 			o.replaced = true
 		}
+		o.removed = o.removed || len(redacted) > 0 && slices.ContainsFunc(p.Signature, inBody)
 	}
 	walk(&d.Proof)
 	return o
+}
+
+// inBody reports whether a signature is a part of the body.
+func inBody(s verification.SignatureSource) bool {
+	return strings.HasPrefix(s.From, "json:") || strings.HasPrefix(s.From, "form:")
 }

@@ -89,10 +89,10 @@ func newRegistry(list []*Provider) *Registry {
 	slices.SortFunc(r.sorted, func(a, b *Provider) int { return strings.Compare(a.Definition.Slug, b.Definition.Slug) })
 	for _, p := range r.sorted {
 		if p.Webhooks != nil {
-			o := onwardOf(p.Definition.Webhooks)
+			o := onwardOf(p.Definition.Webhooks, p.Webhooks.Outline().Redacted)
 			r.types = append(r.types, &eventtypes.Provider{Slug: p.Definition.Slug, Name: p.Definition.DisplayName,
 				Rules: p.Webhooks.TypeRules(), Known: p.Webhooks.KnownTypes(), Aliases: p.Definition.Aliases,
-				MaxAge: o.maxAge, Replaced: o.replaced})
+				MaxAge: o.maxAge, Replaced: o.replaced, Removed: o.removed})
 		}
 	}
 	return r

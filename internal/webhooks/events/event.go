@@ -51,9 +51,13 @@ const (
 	SourceEvent = "event_uuid"
 )
 
-// SuspectSameBody marks an event whose body was received before, under another, unsigned id or without one. The event
-// itself may have none.
-const SuspectSameBody = "same_body_new_id"
+const (
+	// SuspectSameBody marks an event whose body was received before, under another, unsigned id or without one. The event
+	// itself may have none.
+	SuspectSameBody = "same_body_new_id"
+	// SuspectNewBody marks a duplicate whose body is another than that of its original.
+	SuspectNewBody = "same_id_new_body"
+)
 
 // Event is a stored event without its payload.
 type Event struct {
@@ -72,7 +76,7 @@ type Event struct {
 	IdempotencySource string
 	// DuplicateOf is the event that this one duplicates; nil if it is not a duplicate.
 	DuplicateOf *string
-	// Suspect is SuspectSameBody or nil.
+	// Suspect is SuspectSameBody, SuspectNewBody or nil.
 	Suspect *string
 	// Control marks a provider's ping or confirmation, which is stored and never forwarded.
 	Control bool

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
@@ -140,6 +141,9 @@ func (s *Service) write(ctx context.Context, tx *sql.Tx, batch []*item, forwardi
 	if err := s.handSingleUsesOver(ctx, tx, batch); err != nil {
 		return err
 	}
+	if err := s.markNewBodies(ctx, tx, batch); err != nil {
+		return err
+	}
 	found := make([]events.NewEvent, 0, len(batch))
 	plans := make([]*deliveries.Plan, 0, len(batch))
 	for _, it := range batch {
@@ -185,6 +189,42 @@ func (s *Service) releaseDuplicates(ctx context.Context, tx *sql.Tx, batch []*it
 		it.claims = decisive
 	}
 	return again, nil
+}
+
+// markNewBodies marks the duplicates by an id whose body is not that of their original: a sender that uses an id twice
+// would otherwise lose an event without a trace.
+func (s *Service) markNewBodies(ctx context.Context, tx *sql.Tx, batch []*item) error {
+	var copies []events.Copy
+	var of []*item
+	for _, it := range batch {
+		if it.duplicateOf == "" || it.bodyKey != "" {
+			continue
+		}
+		if original := find(batch, it.duplicateOf); original != nil {
+			if !bytes.Equal(it.payload.Body, original.payload.Body) {
+				it.event.Suspect = new(events.SuspectNewBody)
+			}
+			continue
+		}
+		copies = append(copies, events.Copy{Environment: it.event.Environment, Of: it.duplicateOf, Size: it.event.BodySize,
+			Body: it.payload.Body})
+		of = append(of, it)
+	}
+	differing, err := s.keys.FindDiffering(ctx, tx, copies)
+	for _, i := range differing {
+		of[i].event.Suspect = new(events.SuspectNewBody)
+	}
+	return err
+}
+
+// find returns the item of the batch whose event has the uuid; nil if none has.
+func find(batch []*item, uuid string) *item {
+	for _, it := range batch {
+		if it.event.UUID == uuid {
+			return it
+		}
+	}
+	return nil
 }
 
 // keyName names a key within a batch.
@@ -236,8 +276,7 @@ func (it *item) classify(holder func(hash string) string) {
 			it.duplicateOf, window = h, h
 			it.event.DuplicateOf = &it.duplicateOf
 		case it.duplicateOf == "":
-			suspect := events.SuspectSameBody
-			it.event.Suspect = &suspect
+			it.event.Suspect = new(events.SuspectSameBody)
 		}
 	}
 	if it.bodyKey != "" {

@@ -11,9 +11,9 @@ import (
 // maxSuggestions bounds the warnings of one request that look for what was meant, each among all known types.
 const maxSuggestions = 10
 
-// suggesting returns the warning with the known type or pattern that is probably meant by text, if there is one.
-func (w Warning) suggesting(providers []*eventtypes.Provider, text string) Warning {
-	if nearest := nearestType(providers, text); nearest != "" {
+// suggesting returns the warning with the known type or pattern that is probably meant, if there is one.
+func (w Warning) suggesting(nearest string) Warning {
+	if nearest != "" {
 		w.Message += ". Did you mean " + nearest + "?"
 	}
 	return w

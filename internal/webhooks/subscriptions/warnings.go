@@ -26,27 +26,30 @@ const (
 	ruleSignatureAge = "signature_age"
 	// ruleSignatureReplaced: the provider's signature has headers of its own.
 	ruleSignatureReplaced = "signature_replaced"
+	// ruleSignatureRemoved: the provider's signature is removed from the body.
+	ruleSignatureRemoved = "signature_removed"
 )
 
 // Warnings returns the warnings about a subscription: about patterns that no type fits which its providers are known to
 // send, and about signatures of its providers that a receiver of raw webhooks cannot verify in every attempt. The
-// providers of a subscription to the whole environment are those with connections in it. There are none where nothing
-// is known.
+// providers of a subscription to the whole environment are those with connections in it. Where nothing is known of one
+// of them, a pattern is pointed out only if it is nearly one that fits another.
 func (s *Service) Warnings(ctx context.Context, sub *Subscription) []Warning {
 	providers, complete := s.concerned(ctx, sub)
 	list := signatureWarnings(sub, providers)
-	if !complete {
-		return list
-	}
+	known := slices.DeleteFunc(slices.Clone(providers), func(p *eventtypes.Provider) bool { return len(p.Known) == 0 })
+	complete = complete && len(known) == len(providers)
 	for i, text := range sub.EventTypes {
-		if first, _, _ := strings.Cut(text, "."); first == OwnProvider || mayFit(providers, text) {
+		if first, _, _ := strings.Cut(text, "."); first == OwnProvider || mayFit(known, text) {
 			continue
 		}
-		unknown := unknownType(fmt.Sprintf("event_types[%d]", i), providers)
+		nearest := ""
 		if len(list) < maxSuggestions {
-			unknown = unknown.suggesting(providers, text)
+			nearest = nearestType(known, text)
 		}
-		list = append(list, unknown)
+		if complete || nearest != "" {
+			list = append(list, unknownType(fmt.Sprintf("event_types[%d]", i), known).suggesting(nearest))
+		}
 	}
 	return list
 }
@@ -76,6 +79,10 @@ func signatureWarnings(sub *Subscription, providers []*eventtypes.Provider) (lis
 			list = append(list, Warning{"payload_mode", ruleSignatureReplaced, p.Name + " sends its signature in " +
 				"webhook-signature, where deliveries have the gateway's own: the receiver must verify with the subscription's " +
 				"signing secret instead of " + p.Name + "'s"})
+		case p.Removed:
+			list = append(list, Warning{"payload_mode", ruleSignatureRemoved, p.Name + " proves its webhooks by a value in the " +
+				"body, which is [redacted] because it would prove other bodies too: the receiver cannot verify it, and must verify " +
+				"webhook-signature with the subscription's signing secret"})
 		case p.MaxAge > 0:
 			list = append(list, Warning{"payload_mode", ruleSignatureAge, fmt.Sprintf("receivers accept a signature of %s for "+
 				"%d seconds as a rule, so that they refuse retries and replays that come later; have the receiver verify "+
@@ -92,7 +99,7 @@ func (d *Directory) WarnUnknownType(provider, eventType string) []Warning {
 		return nil
 	}
 	providers := []*eventtypes.Provider{p}
-	return []Warning{unknownType("event_type", providers).suggesting(providers, eventType)}
+	return []Warning{unknownType("event_type", providers).suggesting(nearestType(providers, eventType))}
 }
 
 // concerned returns what is known of the providers whose events a subscription gets. complete is false if nothing is
@@ -144,7 +151,7 @@ func (s *Service) TestedTypes(ctx context.Context, sub *Subscription, written st
 		}
 		if !mayFit(providers, written) {
 			for i := range list {
-				list[i].Warnings = []Warning{unknownType("event_type", providers).suggesting(providers, written)}
+				list[i].Warnings = []Warning{unknownType("event_type", providers).suggesting(nearestType(providers, written))}
 			}
 		}
 		return list

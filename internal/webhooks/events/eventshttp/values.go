@@ -100,4 +100,6 @@ type suspicion struct{ code *string }
 func (s suspicion) MarshalJSON() ([]byte, error) { return marshalUnescaped(s.code) }
 
 // Schema returns the schema of the codes and null.
-func (suspicion) Schema(oas.Registry) *oas.Schema { return oas.NullableEnum(events.SuspectSameBody) }
+func (suspicion) Schema(oas.Registry) *oas.Schema {
+	return oas.NullableEnum(events.SuspectSameBody, events.SuspectNewBody)
+}

@@ -45,7 +45,9 @@ type Summary struct {
 	// The event that this event duplicates; `null` if it is not a duplicate. A duplicate has no payload and no deliveries.
 	DuplicateOf *string `json:"duplicate_of" format:"uuid"`
 	// `same_body_new_id`: the same body was received before under another, unsigned id, or one of the two came without the
-	// id. Otherwise `null`.
+	// id. `same_id_new_body`: the event is a duplicate by its id, and its body is not that of the original. Some providers
+	// change a counter in what they resend; otherwise the sender has used one id twice, and what was in this body went to
+	// no subscription. Otherwise `null`.
 	Suspect suspicion `json:"suspect"`
 	// Whether the event is a ping or confirmation of the provider. Such events are stored and never forwarded.
 	Control bool `json:"control"`
