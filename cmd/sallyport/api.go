@@ -26,7 +26,7 @@ const (
 
 // apiFlags are the flags of every command that calls the API.
 type apiFlags struct {
-	Server     string        `placeholder:"URL" help:"The server: scheme, host and port. Default: the variable SALLYPORT_SERVER, else the public URL of the configuration."`
+	Server     string        `placeholder:"URL" help:"The server: scheme, host and port. Default: the variable SALLYPORT_SERVER, else the server in development mode that uses the data folder, else the public URL of the configuration."`
 	APIKeyFile string        `name:"api-key-file" placeholder:"PATH" help:"File that contains only the API key. Default: the variable SALLYPORT_API_KEY, else the key that a server in development mode wrote to the data folder."`
 	Timeout    time.Duration `default:"30s" placeholder:"DURATION" help:"Timeout of one request."`
 	JSON       bool          `name:"json" help:"Print the API's JSON."`
@@ -57,7 +57,8 @@ func (e *env) withAPI(flags apiFlags, f func(c *apiclient.Client) error) error {
 
 // errNoKey reports that there is no API key.
 var errNoKey = errors.New("there is no API key: set the variable SALLYPORT_API_KEY or name its file with " +
-	"--api-key-file; `sallyport keys create` creates one")
+	"--api-key-file; `sallyport keys create` creates one. A server in development mode writes its key to the data folder: " +
+	"if you have just started one, its log has the reason why it did not")
 
 // credentials returns the server and the key. The key of development mode goes only to the server that wrote it.
 func (e *env) credentials(flags apiFlags) (server string, key secretbox.Secret, err error) {
@@ -97,7 +98,15 @@ func (e *env) credentials(flags apiFlags) (server string, key secretbox.Secret, 
 		return dev.Server, dev.APIKey, err
 	}
 	if server == "" {
-		server = e.cfg.PublicURL
+		// A key that is given goes to the server of this folder all the same, and not to the default address.
+		switch dev, ok, err := operator.ReadDevCredentials(e.cfg.Data); {
+		case err != nil:
+			return "", "", err
+		case ok:
+			server = dev.Server
+		default:
+			server = e.cfg.PublicURL
+		}
 	}
 	return server, key, nil
 }

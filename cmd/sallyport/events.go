@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,7 +29,7 @@ type eventFilter struct {
 	Status            []string `placeholder:"STATUS" enum:"received,forwarding,forwarded,failed,dead_letter" help:"Only events with these statuses: received, forwarding, forwarded, failed, dead_letter."`
 	Provider          []string `placeholder:"SLUG" help:"Only events of these providers."`
 	ProviderConfigKey []string `placeholder:"KEY" help:"Only events of these provider configurations."`
-	ConnectionID      []string `name:"connection-id" placeholder:"ID" help:"Only events of the connections with these ids."`
+	ConnectionID      []string `name:"connection-id" placeholder:"ID" aliases:"connection" help:"Only events of the connections with these ids. --connection is the same flag."`
 	EventType         []string `placeholder:"PATTERN" help:"Only events of these types; issues.* matches all that begin with \"issues.\"."`
 	SubscriptionID    []string `name:"subscription-id" placeholder:"ID" help:"Only events with a delivery to one of these subscriptions."`
 	IdempotencyKey    string   `placeholder:"KEY" help:"Only events with this idempotency key."`
@@ -231,18 +233,24 @@ func (c *eventsReplay) Run(ctx context.Context, e *env) error {
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
 		t := e.table(deliveryColumns("EVENT")...)
 		array := jsonArray{w: e.stdout}
+		held := map[string]bool{}
 		failed, err := e.each(ctx, c.Events, func(event string) error {
 			a, err := api.Call(ctx, apiclient.Request{Method: http.MethodPost, Path: "/webhook-events" +
 				apiclient.Path(event, "replay"), Body: body})
 			if err != nil {
 				return err
 			}
-			if c.JSON {
-				return array.add(a.Body)
-			}
 			r, err := into[struct {
 				Deliveries []deliveryRow `json:"deliveries"`
 			}](a.Body)
+			for i := range r.Deliveries {
+				if r.Deliveries[i].Status == "held" {
+					held[r.Deliveries[i].SubscriptionID] = true
+				}
+			}
+			if c.JSON {
+				return array.add(a.Body)
+			}
 			for i := range r.Deliveries {
 				t.Row(append([]string{event}, r.Deliveries[i].cells()...)...)
 			}
@@ -254,6 +262,10 @@ func (c *eventsReplay) Run(ctx context.Context, e *env) error {
 			err = array.end()
 		case failed < len(c.Events):
 			err = t.Flush()
+		}
+		for _, sub := range slices.Sorted(maps.Keys(held)) {
+			e.note("held deliveries are not sent: the subscription is disabled, or its receiver fails. To see which:\n"+
+				"sallyport subscriptions show %s", terminal.Inline(sub))
 		}
 		if err == nil && failed > 0 {
 			return exitError(exitFailed)

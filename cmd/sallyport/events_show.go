@@ -223,8 +223,11 @@ func (r *eventRow) fields() [][2]string {
 		fields = append(fields, [2]string{"Duplicate of", *r.DuplicateOf})
 	}
 	note := ""
-	if r.DuplicateOf == nil {
+	switch {
+	case r.DuplicateOf == nil:
 		note = r.note()
+	case r.Suspect != nil:
+		note = *r.Suspect + ": the body is another than the original's, and was not forwarded"
 	}
 	fields = append(fields, [2]string{"Note", note})
 	if r.LastError != nil {

@@ -27,7 +27,7 @@ type listenCommand struct {
 	AllowRemote       bool          `help:"Accept a URL on another machine."`
 	Provider          []string      `placeholder:"SLUG" help:"Only events of these providers."`
 	ProviderConfigKey []string      `placeholder:"KEY" help:"Only events of these provider configurations."`
-	ConnectionID      []string      `name:"connection-id" placeholder:"ID" help:"Only events of the connections with these ids."`
+	ConnectionID      []string      `name:"connection-id" placeholder:"ID" aliases:"connection" help:"Only events of the connections with these ids. --connection is the same flag."`
 	EventType         []string      `placeholder:"PATTERN" help:"Only events of these types; issues.* matches all that begin with \"issues.\". The gateway's own events need a pattern that begins with sallyport."`
 	SecretFile        string        `name:"secret-file" placeholder:"PATH" help:"File that contains only the signing secret; - reads it from standard input. Default: the variable SALLYPORT_SIGNING_SECRET, else a new secret, which is shown."`
 	ForwardTimeout    time.Duration `name:"forward-timeout" default:"30s" placeholder:"DURATION" help:"Timeout of the receiver for one event."`

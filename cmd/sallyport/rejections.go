@@ -3,15 +3,19 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"sallyport/internal/platform/apiclient"
+	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/terminal"
 )
 
 type rejectionsCommand struct {
 	List rejectionsList `cmd:"" help:"List the last requests that connections rejected, and the reasons."`
+	Show rejectionsShow `cmd:"" help:"Show a rejected request with its headers and the beginning of its body."`
 }
 
 const rejectionsPath = "/webhook-rejections"
@@ -27,12 +31,20 @@ type rejectionRow struct {
 	Message           string    `json:"message"`
 	ClientIP          string    `json:"client_ip"`
 	Diagnosis         *struct {
+		Code    string `json:"code"`
 		Message string `json:"message"`
 	} `json:"diagnosis"`
+	Method       string            `json:"method"`
+	Headers      map[string]string `json:"headers"`
+	Body         json.RawMessage   `json:"body"`
+	BodyEncoding *string           `json:"body_encoding"`
+	BodySize     int64             `json:"body_size"`
+	Truncated    bool              `json:"truncated"`
+	Suppressed   int64             `json:"suppressed"`
 }
 
 type rejectionsList struct {
-	ConnectionID      []string `name:"connection-id" placeholder:"ID" help:"Only requests to the connections with these ids."`
+	ConnectionID      []string `name:"connection-id" placeholder:"ID" aliases:"connection" help:"Only requests to the connections with these ids. --connection is the same flag."`
 	ProviderConfigKey []string `placeholder:"KEY" help:"Only requests to connections of these provider configurations."`
 	Reason            []string `placeholder:"REASON" help:"Only requests rejected for these reasons, such as signature_mismatch."`
 	paging            `embed:""`
@@ -44,8 +56,8 @@ func (c *rejectionsList) Run(ctx context.Context, e *env) error {
 	q := url.Values{"connection_id": c.ConnectionID, "provider_config_key": c.ProviderConfigKey, "reason": c.Reason,
 		"order": {c.Order}}
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
-		t := e.table(terminal.Column{Title: "RECEIVED (UTC)", Fixed: true}, terminal.Column{Title: "CONNECTION"},
-			terminal.Column{Title: "FROM"}, terminal.Column{Title: "REASON", Fixed: true},
+		t := e.table(terminal.Column{Title: "REJECTION", Fixed: true}, terminal.Column{Title: "RECEIVED (UTC)", Fixed: true},
+			terminal.Column{Title: "CONNECTION"}, terminal.Column{Title: "FROM"}, terminal.Column{Title: "REASON", Fixed: true},
 			terminal.Column{Title: "DIAGNOSIS"})
 		n, err := e.rows(ctx, api, apiclient.Request{Path: rejectionsPath, Query: q}, c.paging, c.JSON,
 			"rejected requests", t, func(t *terminal.Table, row json.RawMessage) error {
@@ -54,7 +66,7 @@ func (c *rejectionsList) Run(ctx context.Context, e *env) error {
 				if r.Diagnosis != nil {
 					message = r.Diagnosis.Message
 				}
-				t.Row(second(r.ReceivedAt), r.ProviderConfigKey+"/"+r.ConnectionID, r.ClientIP, r.Reason, message)
+				t.Row(r.ID, second(r.ReceivedAt), r.ProviderConfigKey+"/"+r.ConnectionID, r.ClientIP, r.Reason, message)
 				return err
 			})
 		if err == nil && n == 0 {
@@ -62,4 +74,49 @@ func (c *rejectionsList) Run(ctx context.Context, e *env) error {
 		}
 		return err
 	})
+}
+
+type rejectionsShow struct {
+	ID       string `arg:"" name:"rejection_id" help:"The rejected request, as rejections list names it."`
+	apiFlags `embed:""`
+}
+
+// Run shows the rejected request.
+func (c *rejectionsShow) Run(ctx context.Context, e *env) error {
+	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
+		a, err := api.Call(ctx, apiclient.Request{Method: http.MethodGet, Path: rejectionsPath + apiclient.Path(c.ID)})
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printRaw(e.stdout, a.Body)
+		}
+		r, err := into[rejectionRow](a.Body)
+		if err != nil {
+			return err
+		}
+		if err := e.printFields(r.fields()); err != nil {
+			return err
+		}
+		if err := e.printHeaders(r.Headers); err != nil {
+			return err
+		}
+		return e.printBody(payload{Body: r.Body, BodyEncoding: r.BodyEncoding})
+	})
+}
+
+func (r *rejectionRow) fields() [][2]string {
+	size := strconv.FormatInt(r.BodySize, 10) + " bytes"
+	if r.Truncated {
+		size += ", of which the beginning is kept"
+	}
+	fields := [][2]string{{"Rejection", r.ID}, {"Received", clock.Wire(r.ReceivedAt)}, {"Connection", r.ProviderConfigKey +
+		"/" + r.ConnectionID}, {"From", r.ClientIP}, {"Method", r.Method}, {"Reason", r.Reason}, {"Message", r.Message}}
+	if r.Diagnosis != nil {
+		fields = append(fields, [2]string{"Diagnosis", r.Diagnosis.Code + ": " + r.Diagnosis.Message})
+	}
+	if r.Suppressed > 0 {
+		fields = append(fields, [2]string{"Not kept", strconv.FormatInt(r.Suppressed, 10) + " further rejections after it"})
+	}
+	return append(fields, [2]string{"Body", size})
 }

@@ -157,7 +157,7 @@ func span(d time.Duration) string {
 
 type subscriptionsList struct {
 	ProviderConfigKey []string `placeholder:"KEY" aliases:"provider" help:"Only subscriptions to these provider configurations. --provider is the same flag."`
-	ConnectionID      []string `name:"connection-id" placeholder:"ID" help:"Only subscriptions to these connections."`
+	ConnectionID      []string `name:"connection-id" placeholder:"ID" aliases:"connection" help:"Only subscriptions to these connections. --connection is the same flag."`
 	Enabled           *bool    `negatable:"" help:"Only enabled subscriptions, or only disabled ones."`
 	paging            `embed:""`
 	apiFlags          `embed:""`
@@ -215,7 +215,7 @@ type subscriptionFields struct {
 	EventTypes        []string  `placeholder:"PATTERN" help:"The types to forward: issues.* matches those that begin with \"issues.\", and * matches every type."`
 	ForwardURL        string    `name:"forward-url" placeholder:"URL" help:"The URL that events are posted to."`
 	ProviderConfigKey string    `placeholder:"KEY" aliases:"provider" help:"Only events of this provider configuration. --provider is the same flag."`
-	ConnectionID      string    `name:"connection-id" placeholder:"ID" help:"Only events of connections with this id."`
+	ConnectionID      string    `name:"connection-id" placeholder:"ID" aliases:"connection" help:"Only events of connections with this id. --connection is the same flag."`
 	Filter            string    `placeholder:"CEL" help:"A condition on the event beyond its type, such as event.body.action == \"opened\"."`
 	Description       string    `placeholder:"TEXT" help:"A description for people."`
 	PayloadMode       string    `enum:",envelope,raw" default:"" placeholder:"MODE" help:"envelope: a JSON object with the event's type, time, id, origin, headers and data. raw: the provider's bytes and headers."`

@@ -150,7 +150,14 @@ func TestConnectionsOverTheAPI(t *testing.T) {
 		require.Equal(t, http.StatusUnauthorized, status)
 		r.eventually(1, "signature_missing", "rejections", "list", "--connection-id=repo", "--provider-config-key=github",
 			"--reason=signature_missing")
-		require.Equal(t, "[]\n", r.do("rejections", "list", "--json", "--connection-id=other"))
+		require.Equal(t, "[]\n", r.do("rejections", "list", "--json", "--connection=other"))
+		rejected := decode[[]rejectionRow](t, r.do("rejections", "list", "--json"))[0].ID
+		shown := r.do("rejections", "show", rejected)
+		for _, want := range []string{"signature_missing", "github/repo", "\nHeaders\n", "content-type: ", "\nBody\n"} {
+			require.Contains(t, shown, want)
+		}
+		require.Equal(t, rejected, decode[rejectionRow](t, r.do("rejections", "show", rejected, "--json")).ID)
+		r.refuse(exitFailed, "not_found", "rejections", "show", "rej_06dprg8dj1v6hckm0sjzmn2m1c")
 		r.refuse(exitFailed, "connection_exists", "connections", "create", "--provider", "github", "--connection-id", "repo")
 		r.refuse(exitUsage, "Invalid request: --provider: ", "connections", "create", "--connection-id", "third")
 		r.refuse(exitUsage, "Invalid request: --param verify_token=…: must not be empty (", "connections", "create",

@@ -163,6 +163,7 @@ func (o *overheard) probes() map[string]func(c credentials) {
 		"update-webhook-subscription":    missing(http.MethodPatch, sub, object{"description": "mine"}),
 		"delete-webhook-subscription":    missing(http.MethodDelete, sub, nil),
 		"list-webhook-rejections":        func(c credentials) { o.get(c, "/webhook-rejections") },
+		"get-webhook-rejection":          nil, // no rejection concerns a subscription
 		"download-webhook-event-payload": func(c credentials) {
 			o.get(c, event+"/payload")
 			o.unknown(c, http.MethodGet, "/payload", nil)

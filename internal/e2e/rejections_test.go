@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit/await"
@@ -99,6 +100,15 @@ func TestRejections(t *testing.T) {
 		require.Equal(w.t, string(forged.body), alias.Body, "the body shows what is wrong, however the request came")
 		require.False(w.t, alias.Truncated)
 
+		for _, r := range list {
+			var one rejection
+			w.call(w.dev(), http.MethodGet, "/webhook-rejections/"+r.ID, nil).want(w, http.StatusOK).into(w, &one)
+			require.Equal(w.t, r, one)
+		}
+		for _, missing := range []string{"rej_06dprg8dj1v6hckm0sjzmn2m1c", "x"} {
+			w.call(w.dev(), http.MethodGet, "/webhook-rejections/"+missing, nil).refused(w, http.StatusNotFound,
+				apperr.CodeNotFound)
+		}
 		require.Len(w.t, w.rejections(w.dev(), "reason=signature_missing,payload_too_large", 2), 2)
 		require.Len(w.t, w.events(""), 1)
 		w.call(w.dev(), http.MethodDelete, "/connections/github/acme", nil).want(w, http.StatusNoContent)

@@ -249,3 +249,17 @@ func TestBothSuccessesOfCreation(t *testing.T) {
 		w.call(w.dev(), http.MethodPost, "/connections", body).want(w, http.StatusOK)
 	})
 }
+
+// An unknown field that is a known one in another unit is refused with that name, so that no one guesses the unit.
+func TestFieldInAnotherUnit(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		for field, want := range map[string]string{"timeout_seconds": ". Did you mean timeout_ms?",
+			"timeout": ". Did you mean timeout_ms?", "patience_seconds": ""} {
+			e := w.call(w.dev(), http.MethodPost, "/webhook-subscriptions", object{"event_types": []string{"*"},
+				"forward_url": "http://127.0.0.1:9/", field: 5}).refused(w, http.StatusUnprocessableEntity, apperr.CodeValidation)
+			require.Equal(w.t, []apperr.Detail{{Location: "body." + field, Rule: "unknown_field",
+				Message: "the field is unknown" + want}}, e.Error.Details)
+		}
+	})
+}

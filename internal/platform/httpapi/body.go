@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -150,6 +151,11 @@ func (i *inspection) members(schema *huma.Schema) {
 	i.token() // the closing brace
 }
 
+// units are those of quantities in names of fields, also ones that no field has.
+var units = []string{ //nolint:gochecknoglobals // a constant list
+	"ms", "millis", "milliseconds", "s", "sec", "secs", "seconds", "min", "minutes", "hours", "days", "bytes", "kb", "mb",
+}
+
 // maxSuggestions limits the unknown names of one request that are compared with known ones.
 const maxSuggestions = 10
 
@@ -161,9 +167,31 @@ func (i *inspection) unknown(object *huma.Schema, name string) {
 	}
 	i.guesses++
 	known := slices.Sorted(maps.Keys(object.Properties))
-	if question := suggest.Question(name, known, nil); question != "" {
+	question := suggest.Question(name, known, nil)
+	if other := otherUnit(name, known); question == "" && other != "" {
+		question = ". Did you mean " + other + "?"
+	}
+	if question != "" {
 		i.violation("unknown_field", "the field is unknown"+question)
 	}
+}
+
+// otherUnit returns the known name of the same quantity in another unit, such as timeout_ms for timeout_seconds; empty
+// if there is none.
+func otherUnit(name string, known []string) string {
+	quantity := func(name string) string {
+		if at := strings.LastIndexByte(name, '_'); at > 0 && slices.Contains(units, name[at+1:]) {
+			return name[:at]
+		}
+		return ""
+	}
+	stem := cmp.Or(quantity(name), name)
+	for _, other := range known {
+		if quantity(other) == stem {
+			return other
+		}
+	}
+	return ""
 }
 
 func (i *inspection) items(schema *huma.Schema) {

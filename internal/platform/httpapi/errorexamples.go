@@ -141,7 +141,7 @@ func kindsInPath(path string) []string {
 		"webhook-secrets": "webhook secret", "webhook-enrolment": "webhook enrolment", "bindings": "role binding",
 		"roles": "role", "environments": "environment", "invitations": "invitation", "members": "member",
 		"sessions": "session", "sso": "identity provider", "webhook-events": "webhook event", "webhook-replays": "replay",
-		"webhook-subscriptions": "webhook subscription", "webhook": "connection",
+		"webhook-subscriptions": "webhook subscription", "webhook-rejections": "webhook rejection", "webhook": "connection",
 		"provider-configs": "provider configuration"}
 	var kinds []string
 	collection := ""

@@ -89,6 +89,8 @@ type Provider struct {
 	Replaced bool
 	// Removed reports that the provider's signature is a part of the body, from which the gateway removes it.
 	Removed bool
+	// NoWebhooks reports that the gateway takes no webhooks of the provider.
+	NoWebhooks bool
 }
 
 // Source returns what is known now, in the order of the slugs. Implementations read only memory.

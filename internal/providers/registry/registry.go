@@ -88,7 +88,10 @@ func newRegistry(list []*Provider) *Registry {
 	}
 	slices.SortFunc(r.sorted, func(a, b *Provider) int { return strings.Compare(a.Definition.Slug, b.Definition.Slug) })
 	for _, p := range r.sorted {
-		if p.Webhooks != nil {
+		if p.Webhooks == nil {
+			r.types = append(r.types, &eventtypes.Provider{Slug: p.Definition.Slug, Name: p.Definition.DisplayName,
+				Aliases: p.Definition.Aliases, NoWebhooks: true})
+		} else {
 			o := onwardOf(p.Definition.Webhooks, p.Webhooks.Outline().Redacted)
 			r.types = append(r.types, &eventtypes.Provider{Slug: p.Definition.Slug, Name: p.Definition.DisplayName,
 				Rules: p.Webhooks.TypeRules(), Known: p.Webhooks.KnownTypes(), Aliases: p.Definition.Aliases,

@@ -191,6 +191,7 @@ func (v *Verifier) trySecrets(ctx context.Context, p *proof, r *Request) Diagnos
 			{"as hexadecimal", secretHex, text},
 			{"as base64", secretBase64, text},
 			{"as whsec_ and base64", secretWhsec, text},
+			{"with a line end after it, which the sender's settings have", secretUTF8, text + "\n"},
 		} {
 			decoded, _, wrong := decodeSecret(way.decode, way.text)
 			if wrong != "" || bytes.Equal(decoded, k.bytes) {

@@ -75,7 +75,7 @@ func TestDiagnoseSecret(t *testing.T) {
 		{"utf8", "whsec_" + base64.StdEncoding.EncodeToString([]byte(raw)), raw},
 		{"utf8", raw + "\n", raw},
 		{"base64", base64.StdEncoding.EncodeToString([]byte(raw)), base64.StdEncoding.EncodeToString([]byte(raw))},
-		{"utf8", "whsec_" + raw, raw},
+		{"utf8", "whsec_" + raw, raw}, {"utf8", raw, raw + "\n"},
 	} {
 		d := bodyOnly()
 		d.Secret.Decode = tt.decode

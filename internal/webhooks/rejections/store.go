@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 )
 
@@ -61,12 +63,30 @@ func (s *Service) List(ctx context.Context, v access.View, f Filter, p page.Requ
 	return list, nil
 }
 
+// Get returns a rejection that the view shows, or not_found.
+func (s *Service) Get(ctx context.Context, v access.View, rejectionID string) (Rejection, error) {
+	if !id.Is(id.PrefixRejection, rejectionID) {
+		return Rejection{}, apperr.NotFound("webhook rejection")
+	}
+	w := new(db.Where).And("environment_id = ?", string(v.Environment)).And("id = ?", rejectionID)
+	w.Numbered(v.Connections.Where("connection_id", w.Next()))
+	r, found, err := db.One(ctx, s.db.Read(), columns, "FROM webhook_rejections", w, "")
+	switch {
+	case err != nil:
+		return Rejection{}, fmt.Errorf("read a rejected request: %w", err)
+	case !found:
+		return Rejection{}, apperr.NotFound("webhook rejection")
+	default:
+		return r, nil
+	}
+}
+
 // store inserts rejections, adds suppressed ones to the rejection before them, and trims the rings.
 func (s *Service) store(ctx context.Context, batch []Rejection, suppressed map[string]int64) error {
 	return s.db.Tx(ctx, func(tx *sql.Tx) error {
-		for id, n := range suppressed {
-			if _, err := tx.ExecContext(ctx, `UPDATE webhook_rejections SET suppressed = suppressed + $2 WHERE id = $1`, id,
-				n); err != nil {
+		for rejectionID, n := range suppressed {
+			if _, err := tx.ExecContext(ctx, `UPDATE webhook_rejections SET suppressed = suppressed + $2 WHERE id = $1`,
+				rejectionID, n); err != nil {
 				return fmt.Errorf("count suppressed rejections: %w", err)
 			}
 		}

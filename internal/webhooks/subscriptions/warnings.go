@@ -114,10 +114,11 @@ func (s *Service) concerned(ctx context.Context, sub *Subscription) (list []*eve
 	}
 	complete = true
 	for _, slug := range slugs {
-		if p := eventtypes.Of(s.types, slug); p != nil {
-			list = append(list, p)
-		} else {
+		switch p := eventtypes.Of(s.types, slug); {
+		case p == nil:
 			complete = false
+		case !p.NoWebhooks:
+			list = append(list, p)
 		}
 	}
 	return list, complete
@@ -184,7 +185,7 @@ func differs(sub *Subscription, rules eventtypes.Rules) bool {
 func (s *Service) providersOf(ctx context.Context, sub *Subscription) []*eventtypes.Provider {
 	var list []*eventtypes.Provider
 	for _, slug := range s.slugsOf(ctx, sub) {
-		if p := eventtypes.Of(s.types, slug); p != nil && !slices.Contains(list, p) {
+		if p := eventtypes.Of(s.types, slug); p != nil && !p.NoWebhooks && !slices.Contains(list, p) {
 			list = append(list, p)
 		}
 	}

@@ -42,10 +42,17 @@ type eventType struct {
 
 func (h *handlers) listTypes(_ context.Context, in *typesInput, p page.Request) ([]knownType, error) {
 	for i, key := range in.Provider {
-		if !slices.ContainsFunc(h.events.EventTypes(), func(p *eventtypes.Provider) bool { return p.Slug == key }) {
-			return nil, apperr.Invalid(apperr.Detail{Location: fmt.Sprintf("query.provider[%d]", i), Rule: "exists",
-				Message: "there is no provider " + strconv.Quote(key) + eventtypes.Suggest(h.events, key)})
+		message := ""
+		switch p := eventtypes.Of(h.events, key); {
+		case p == nil:
+			message = "there is no provider " + strconv.Quote(key) + eventtypes.Suggest(h.events, key)
+		case p.NoWebhooks:
+			message = p.Name + " has no webhooks here: its definition is for requests to its API alone"
+		default:
+			continue
 		}
+		return nil, apperr.Invalid(apperr.Detail{Location: fmt.Sprintf("query.provider[%d]", i), Rule: "exists",
+			Message: message})
 	}
 	rows := []knownType{}
 	for _, provider := range h.events.EventTypes() {

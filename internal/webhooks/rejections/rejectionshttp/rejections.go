@@ -13,7 +13,7 @@ import (
 	"sallyport/internal/webhooks/rejections"
 )
 
-// mount adds the operation on rejections to the API.
+// mount adds the operations on rejections to the API.
 func mount(api *httpapi.API, svc *rejections.Service) {
 	h := &handlers{svc: svc}
 	httpapi.RegisterList(api, httpapi.Operation{
@@ -26,6 +26,13 @@ func mount(api *httpapi.API, svc *rejections.Service) {
 			"`suppressed` of the rejection before them. A rejected webhook is not an event and is not forwarded.",
 	}, httpapi.List[listInput, rejections.Rejection, rejection]{Rows: h.list, View: viewRejection,
 		Key: func(r *rejections.Rejection) string { return r.ID }, IsKey: id.Matcher(id.PrefixRejection)})
+	httpapi.Register(api, httpapi.Operation{
+		ID: "get-webhook-rejection", Method: http.MethodGet, Path: "/webhook-rejections/{id}", Status: http.StatusOK,
+		Tag: "Webhook rejections", Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
+		Summary: "Get a rejected webhook",
+		Description: "Returns a rejected webhook with its headers and the beginning of its body. It cannot be accepted " +
+			"later, because only a part of it is kept: fix the cause, and have the provider send it again.",
+	}, h.get)
 }
 
 type handlers struct{ svc *rejections.Service }
@@ -43,6 +50,21 @@ type listInput struct {
 func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]rejections.Rejection, error) {
 	return h.svc.List(ctx, access.From(ctx).View(), rejections.Filter{ConnectionIDs: in.ConnectionID,
 		ProviderConfigKeys: in.ProviderConfigKey, Reasons: in.Reason}, p)
+}
+
+type itemInput struct {
+	// The id of the rejection.
+	ID string `path:"id" example:"rej_06dprg8dj1v6hckm0sjzmn2m1c"`
+}
+
+type itemOutput struct{ Body rejection }
+
+func (h *handlers) get(ctx context.Context, in *itemInput) (*itemOutput, error) {
+	r, err := h.svc.Get(ctx, access.From(ctx).View(), in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &itemOutput{viewRejection(ctx, &r)}, nil
 }
 
 // rejection is the wire form of a rejected webhook.
