@@ -57,8 +57,8 @@ func (e *env) withAPI(flags apiFlags, f func(c *apiclient.Client) error) error {
 
 // errNoKey reports that there is no API key.
 var errNoKey = errors.New("there is no API key: set the variable SALLYPORT_API_KEY or name its file with " +
-	"--api-key-file; `sallyport keys create` creates one. A server in development mode writes its key to the data folder: " +
-	"if you have just started one, its log has the reason why it did not")
+	"--api-key-file; `sallyport keys create` creates one. A server in development mode writes its key to the data " +
+	"folder: if you have just started one, its log has the reason why it did not")
 
 // credentials returns the server and the key. The key of development mode goes only to the server that wrote it.
 func (e *env) credentials(flags apiFlags) (server string, key secretbox.Secret, err error) {

@@ -67,8 +67,8 @@ func TestSameIDIsOneEvent(t *testing.T) {
 	})
 }
 
-// A sender that uses an id twice for different bodies gets one event, and the operator sees it: the duplicate is marked,
-// whether the original was stored before or comes in the same transaction. A body that is sent again is not.
+// A sender that uses an id twice for different bodies gets one event, and the operator sees it: the duplicate is
+// marked, whether the original was stored before or comes in the same transaction. A body that is sent again is not.
 func TestSameIDNewBody(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

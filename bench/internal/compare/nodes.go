@@ -182,8 +182,8 @@ func (s *scene) join(ctx context.Context, number int, args []string) error {
 // maxReports is how many times the work of PostgreSQL is read until no more of it is reported.
 const maxReports = 10
 
-// work reads what PostgreSQL has done, when the backends have reported it: each does so later, and on a busy machine not
-// at the same time.
+// work reads what PostgreSQL has done, when the backends have reported it: each does so later, and on a busy machine
+// not at the same time.
 func (s *scene) work(ctx context.Context) (work target.Work, err error) {
 	for i := range maxReports {
 		before := work

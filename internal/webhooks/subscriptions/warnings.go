@@ -80,9 +80,9 @@ func signatureWarnings(sub *Subscription, providers []*eventtypes.Provider) (lis
 				"webhook-signature, where deliveries have the gateway's own: the receiver must verify with the subscription's " +
 				"signing secret instead of " + p.Name + "'s"})
 		case p.Removed:
-			list = append(list, Warning{"payload_mode", ruleSignatureRemoved, p.Name + " proves its webhooks by a value in the " +
-				"body, which is [redacted] because it would prove other bodies too: the receiver cannot verify it, and must verify " +
-				"webhook-signature with the subscription's signing secret"})
+			list = append(list, Warning{"payload_mode", ruleSignatureRemoved, p.Name + " proves its webhooks by a value in " +
+				"the body, which is [redacted] because it would prove other bodies too: the receiver cannot verify it, and " +
+				"must verify webhook-signature with the subscription's signing secret"})
 		case p.MaxAge > 0:
 			list = append(list, Warning{"payload_mode", ruleSignatureAge, fmt.Sprintf("receivers accept a signature of %s for "+
 				"%d seconds as a rule, so that they refuse retries and replays that come later; have the receiver verify "+

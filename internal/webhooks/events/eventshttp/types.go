@@ -42,7 +42,7 @@ type eventType struct {
 
 func (h *handlers) listTypes(_ context.Context, in *typesInput, p page.Request) ([]knownType, error) {
 	for i, key := range in.Provider {
-		message := ""
+		var message string
 		switch p := eventtypes.Of(h.events, key); {
 		case p == nil:
 			message = "there is no provider " + strconv.Quote(key) + eventtypes.Suggest(h.events, key)
