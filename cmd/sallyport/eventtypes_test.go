@@ -57,8 +57,8 @@ func TestEmptyListOfAType(t *testing.T) {
 }
 
 // A filter by a name that the server does not know says so, with the name that is probably meant, where the result
-// would otherwise look as if nothing had happened: in an empty list, in a dry run that selects nothing, and before a job is
-// made. With --json it is on standard error alone. A name that exists is no reason for a word.
+// would otherwise look as if nothing had happened: in an empty list, in a dry run that selects nothing, and before a
+// job is made. With --json it is on standard error alone. A name that exists is no reason for a word.
 func TestUnknownNamesInFilters(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {

@@ -69,7 +69,7 @@ func (w *world) newFolder(t testing.TB, text string) *folder {
 			w.clock),
 		AllowHTTP: true,
 		DB:        w.store.DB, Clock: w.clock, Box: w.box, Providers: f.live, Environments: environments{},
-		Configs: f.configs, Logger: slog.New(slog.DiscardHandler), OnChange: w.hooks,
+		Configs: f.configs, Logger: slog.New(slog.NewTextHandler(&w.log, nil)), OnChange: w.hooks,
 	})
 	require.NoError(t, err)
 	return f

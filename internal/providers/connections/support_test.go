@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,6 +54,8 @@ type world struct {
 	// configs are those of svc in a world with tokens; watch follows their changes.
 	configs *configs.Service
 	watch   *connections.ConfigWatch
+	// log is that of the services.
+	log logged
 }
 
 func newWorld(t testing.TB, s testkit.Store) *world {
@@ -111,10 +115,34 @@ func (w *world) newService(t testing.TB) *connections.Service {
 			w.clock),
 		AllowHTTP: true,
 		DB:        w.store.DB, Clock: w.clock, Box: w.box, Providers: w.reg, Environments: environments{},
-		Configs: w.newConfigs(w.reg), Logger: slog.New(slog.DiscardHandler),
+		Configs: w.newConfigs(w.reg), Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 	})
 	require.NoError(t, err)
 	return svc
+}
+
+// logged keeps what is logged.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// lines returns the lines that contain the text.
+func (l *logged) lines(text string) (found []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		if strings.Contains(line, text) {
+			found = append(found, line)
+		}
+	}
+	return found
 }
 
 // newLimits returns a limiter as another process on the same database would have it.

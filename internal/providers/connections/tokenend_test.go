@@ -61,6 +61,9 @@ func TestStatusAtTheEndOfAToken(t *testing.T) {
 					require.Equal(t, 1, p.exchanges())
 					w.clock.Advance(59 * time.Minute)
 				}
+				lines := w.log.lines("the tokens of a connection were not renewed")
+				require.Len(t, lines, 1, "the beginning of the failures")
+				require.Contains(t, lines[0], failed.UUID)
 				p.set(func() { p.down = false })
 				until("the recovery", func() bool { return w.read(t, "oauth2").Status == connections.Active })
 				require.Empty(t, w.read(t, "oauth2").Credentials.RefreshError)

@@ -12,6 +12,7 @@ import (
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/credentials"
 	"sallyport/internal/providers/oauth"
@@ -208,9 +209,10 @@ func (s *Service) fail(ctx context.Context, held *row, a *Account, cause error) 
 		reason = ReasonRefreshInterrupted
 	}
 	message := "The provider's token endpoint has given no access token: " + describe(e)
-	counted := ""
+	var counted string
+	var failures int64
 	err := s.store(ctx, held, func(ctx context.Context, tx *sql.Tx, _ bool) error {
-		counted = ""
+		counted, failures = "", 0
 		return s.cfg.Accounts.Change(ctx, tx, held.environment, held.connectionUUID, func() (*Outcome, error) {
 			now := s.cfg.Clock.Now()
 			sets, err := s.cfg.Vault.Sets(ctx, tx, held.environment, []string{held.connectionUUID})
@@ -242,7 +244,7 @@ func (s *Service) fail(ctx context.Context, held *row, a *Account, cause error) 
 			if held, err := release(ctx, db.Prepared(s.cfg.DB, tx), &next); err != nil || !held {
 				return nil, errors.Join(err, lost(held))
 			}
-			counted = kind
+			counted, failures = kind, set.RefreshFailures+1
 			return outcome, nil
 		})
 	})
@@ -250,6 +252,12 @@ func (s *Service) fail(ctx context.Context, held *row, a *Account, cause error) 
 		return err
 	}
 	s.metrics.count(counted)
+	if failures == 1 {
+		// Before its token ends the connection shows nothing of it in lists.
+		s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the tokens of a connection were not renewed",
+			slog.String("environment_id", string(held.environment)), slog.String("connection_uuid", held.connectionUUID),
+			slog.String("outcome", kind), slog.String("error", describe(e)), obs.Outage("token refreshes"))
+	}
 	return notReady(message, e)
 }
 
