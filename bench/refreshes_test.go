@@ -304,8 +304,8 @@ const (
 	nextPages  = 50 * time.Millisecond
 )
 
-// neighbours are what an endpoint that hangs must not delay: the 99th percentiles of how late tokens are renewed, of the
-// way of an event to its receiver, and of a page of the list of connections, in seconds.
+// neighbours are what an endpoint that hangs must not delay: the 99th percentiles of how late tokens are renewed, of
+// the way of an event to its receiver, and of a page of the list of connections, in seconds.
 type neighbours struct{ renewal, event, page float64 }
 
 // measureNext measures it for a minute in which the tokens of nextToHanging connections are due.
@@ -380,8 +380,8 @@ func (g *gateway) readPages(b *testing.B, done <-chan struct{}) (took []time.Dur
 }
 
 // Tokens of 1,200 connections that are due within a minute, 100 events a second and pages of connections, without
-// others, and next to 1,000 connections of the same environment whose token endpoint hangs. The target is that all three
-// are as soon as without: p99 ≤ 1.4 ×.
+// others, and next to 1,000 connections of the same environment whose token endpoint hangs. The target is that all
+// three are as soon as without: p99 ≤ 1.4 ×.
 func BenchmarkNextToAHangingEndpoint(b *testing.B) {
 	for _, engine := range engines() {
 		b.Run(engine.name, func(b *testing.B) {

@@ -227,6 +227,13 @@ func TestTrigger(t *testing.T) {
 		matched := r.run("", "subscriptions", "trigger", "github", "push", "--connection-id", "repo")
 		require.Regexp(t, `(?m)^Subscriptions +1$`, matched.out)
 		require.NotContains(t, matched.stderr, "No subscription")
+		require.NotContains(t, matched.stderr, "held")
+		asleep := decode[subscriptionRow](t, r.do("subscriptions", "create", "--provider", "github", "--event-types", "push",
+			"--forward-url", "http://127.0.0.1:9/", "--json")).ID
+		r.do("subscriptions", "disable", asleep)
+		require.Contains(t, r.run("", "subscriptions", "trigger", "github", "push", "--connection-id", "repo").stderr,
+			"held: "+asleep+";")
+		r.do("subscriptions", "delete", asleep)
 		shown := r.do("events", "show", uuid, "--body", "--headers")
 		for _, want := range []string{"verified", `"number": 7`, "sallyport-sample"} {
 			require.Contains(t, shown, want)

@@ -67,8 +67,30 @@ func (c *subscriptionsTrigger) Run(ctx context.Context, e *env) error {
 		}
 		e.note("The sample was verified, stored and matched as a webhook of the provider is. Its deliveries:\n"+
 			"sallyport events show %s", terminal.Inline(r.EventUUID))
+		if held := heldBy(ctx, api, r.EventUUID); held != "" {
+			e.note("held: %s; they are disabled, or their receivers fail", terminal.Inline(held))
+		}
 		return nil
 	})
+}
+
+// heldBy returns the subscriptions that hold the event; empty if there are none, or if the server does not say.
+func heldBy(ctx context.Context, api *apiclient.Client, event string) string {
+	a, err := api.Call(ctx, apiclient.Request{Method: http.MethodGet, Path: "/webhook-events" + apiclient.Path(event)})
+	if err != nil {
+		return ""
+	}
+	p, err := into[payload](a.Body)
+	if err != nil {
+		return ""
+	}
+	var held []string
+	for i := range p.Deliveries {
+		if p.Deliveries[i].Status == "held" {
+			held = append(held, p.Deliveries[i].SubscriptionID)
+		}
+	}
+	return strings.Join(held, ", ")
 }
 
 // sampleRow is the response to a sample.

@@ -145,7 +145,7 @@ func (s *Service) succeed(ctx context.Context, held *row, a *Account, grant *Gra
 		renewal.ExpiresAt = &grant.ExpiresAt
 	}
 	outcome := ""
-	err := s.store(ctx, held, func(ctx context.Context, tx *sql.Tx, announced bool) error {
+	err := s.store(ctx, s.renewed, held, func(ctx context.Context, tx *sql.Tx, announced bool) error {
 		outcome = "" // of a connection that is gone
 		return s.cfg.Accounts.Change(ctx, tx, held.environment, held.connectionUUID, func() (*Outcome, error) {
 			now := s.cfg.Clock.Now()
@@ -211,7 +211,7 @@ func (s *Service) fail(ctx context.Context, held *row, a *Account, cause error) 
 	message := "The provider's token endpoint has given no access token: " + describe(e)
 	var counted string
 	var failures int64
-	err := s.store(ctx, held, func(ctx context.Context, tx *sql.Tx, _ bool) error {
+	err := s.store(ctx, s.failed, held, func(ctx context.Context, tx *sql.Tx, _ bool) error {
 		counted, failures = "", 0
 		return s.cfg.Accounts.Change(ctx, tx, held.environment, held.connectionUUID, func() (*Outcome, error) {
 			now := s.cfg.Clock.Now()
@@ -300,7 +300,7 @@ func outcomeOf(k oauth.Kind) (outcome, reason string) {
 // finish releases a lease without an exchange, stores what that means, and returns the error.
 func (s *Service) finish(ctx context.Context, held *row, due *time.Time, outcome *Outcome, kind string,
 	cause error) error {
-	err := s.store(ctx, held, func(ctx context.Context, tx *sql.Tx, _ bool) error {
+	err := s.store(ctx, s.failed, held, func(ctx context.Context, tx *sql.Tx, _ bool) error {
 		return s.cfg.Accounts.Change(ctx, tx, held.environment, held.connectionUUID, func() (*Outcome, error) {
 			current, found, err := find(ctx, tx, held.environment, held.connectionUUID)
 			if err != nil {

@@ -131,7 +131,9 @@ type Service struct {
 	flights singleflight.Group
 	metrics metrics
 	worker  worker
-	joiner  joiner
+	// renewed joins the outcomes with new tokens, and failed the others, which can wait: many of them come at the same
+	// moment when an endpoint hangs, and new tokens must not wait for them.
+	renewed, failed *joiner
 }
 
 // New returns a Service.
@@ -143,7 +145,7 @@ func New(cfg Config) *Service {
 		cfg.Random = jobs.Random
 	}
 	s := &Service{cfg: cfg, metrics: newMetrics(), worker: newWorker()}
-	s.joiner = newJoiner(s.storeTogether)
+	s.renewed, s.failed = newJoiner(s, maxTogether), newJoiner(s, maxFailuresTogether)
 	if cfg.Protocol != nil {
 		cfg.Protocol.observe = func(took time.Duration) { s.metrics.latency.Observe(took.Seconds()) }
 	}

@@ -15,10 +15,11 @@ import (
 const (
 	// storeInterval is how long a commit that failed waits for the next attempt.
 	storeInterval = time.Second
-	// maxTogether is how many outcomes one transaction stores, and joinInterval how long outcomes wait for others, except
-	// for the first after a pause. It is short, because new tokens are in memory alone meanwhile.
-	maxTogether  = 64
-	joinInterval = 50 * time.Millisecond
+	// maxTogether is how many outcomes with new tokens one transaction stores, and maxFailuresTogether how many others:
+	// that transaction is short, because it keeps new tokens waiting. joinInterval is how long outcomes wait for others,
+	// except for the first after a pause. It is short, because new tokens are in memory alone meanwhile.
+	maxTogether, maxFailuresTogether = 64, 8
+	joinInterval                     = 50 * time.Millisecond
 	// awayInterval is how long outcomes are stored one by one after the database was unavailable.
 	awayInterval = 5 * time.Second
 	// turnOwner is for whom outcomes that are stored together wait their turn to write: no environment.
@@ -39,6 +40,28 @@ type joiner struct {
 	away time.Time
 }
 
+// start begins to store outcomes together.
+func (j *joiner) start() {
+	stop, ended := make(chan struct{}), make(chan struct{})
+	j.stop, j.ended = stop, ended
+	go func() {
+		defer close(ended)
+		j.batches.Run(stop)
+	}()
+}
+
+// end stores what waits, until ctx ends.
+func (j *joiner) end(ctx context.Context) {
+	if j.stop == nil {
+		return
+	}
+	close(j.stop)
+	select {
+	case <-j.ended:
+	case <-ctx.Done():
+	}
+}
+
 // joining is an outcome that waits for others.
 type joining struct {
 	held  *row
@@ -49,20 +72,17 @@ type joining struct {
 	written bool
 }
 
-func newJoiner(flush func([]*joining)) joiner {
-	b := jobs.NewBatcher(maxTogether, flush)
-	b.Pace(joinInterval)
-	return joiner{batches: b}
+func newJoiner(s *Service, most int) *joiner {
+	j := &joiner{}
+	j.batches = jobs.NewBatcher(most, func(batch []*joining) { s.storeTogether(j, batch) })
+	j.batches.Pace(joinInterval)
+	return j
 }
 
 // startJoining begins to store outcomes together. It is called before the first exchange.
 func (s *Service) startJoining(context.Context) error {
-	stop, ended := make(chan struct{}), make(chan struct{})
-	s.joiner.stop, s.joiner.ended = stop, ended
-	go func() {
-		defer close(ended)
-		s.joiner.batches.Run(stop)
-	}()
+	s.renewed.start()
+	s.failed.start()
 	return nil
 }
 
@@ -93,7 +113,7 @@ func (j *joiner) join(held *row, fn write) bool {
 
 // storeTogether stores outcomes in one transaction, those that need not wait for another transaction. An outcome that
 // cannot be stored makes each of them be stored alone.
-func (s *Service) storeTogether(batch []*joining) {
+func (s *Service) storeTogether(j *joiner, batch []*joining) {
 	all := map[string]*joining{}
 	uuids := make([]string, 0, len(batch))
 	for _, o := range batch {
@@ -102,7 +122,7 @@ func (s *Service) storeTogether(batch []*joining) {
 	}
 	var err error
 	// A database that hangs must not keep one batch after the other waiting, until leases end.
-	if now := s.cfg.Clock.Now(); len(batch) > 1 && now.Sub(s.joiner.away).Abs() > awayInterval {
+	if now := s.cfg.Clock.Now(); len(batch) > 1 && now.Sub(j.away).Abs() > awayInterval {
 		ctx := db.WithOwner(db.WithTurn(context.Background(), db.TurnRequest), turnOwner)
 		err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
 			for _, o := range batch {
@@ -126,7 +146,7 @@ func (s *Service) storeTogether(batch []*joining) {
 		})
 	}
 	if db.IsUnavailable(err) {
-		s.joiner.away = s.cfg.Clock.Now()
+		j.away = s.cfg.Clock.Now()
 	}
 	for _, o := range batch {
 		o.stored <- err == nil && o.written
@@ -134,10 +154,10 @@ func (s *Service) storeTogether(batch []*joining) {
 }
 
 // store commits an outcome, while the database is away again and again until the lease ends.
-func (s *Service) store(ctx context.Context, held *row, fn write) error {
+func (s *Service) store(ctx context.Context, j *joiner, held *row, fn write) error {
 	ctx = context.WithoutCancel(ctx)
 	defer s.cfg.Accounts.Forget(held.connectionUUID)
-	if s.joiner.join(held, fn) {
+	if j.join(held, fn) {
 		return nil
 	}
 	for {

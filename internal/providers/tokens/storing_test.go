@@ -55,7 +55,7 @@ func TestOutcomesAreStoredTogether(t *testing.T) {
 		}
 		store := func(batch ...*joining) (stored []bool) {
 			transactions = nil
-			svc.storeTogether(batch)
+			svc.storeTogether(svc.renewed, batch)
 			for _, o := range batch {
 				stored = append(stored, <-o.stored)
 			}
@@ -104,10 +104,15 @@ func TestOutcomesAreStoredTogether(t *testing.T) {
 func TestOutcomeAtTheEnd(t *testing.T) {
 	t.Parallel()
 	svc := New(Config{Clock: clock.System()})
-	require.False(t, svc.joiner.join(&row{}, nil), "before the start")
+	joiners := []*joiner{svc.renewed, svc.failed}
+	for _, j := range joiners {
+		require.False(t, j.join(&row{}, nil), "before the start")
+	}
 	require.NoError(t, svc.startJoining(t.Context()))
 	require.NoError(t, svc.stop(t.Context()))
-	for range 3 * maxTogether { // more than wait for a batch
-		require.False(t, svc.joiner.join(&row{}, nil))
+	for _, j := range joiners {
+		for range 3 * maxTogether { // more than wait for a batch
+			require.False(t, j.join(&row{}, nil))
+		}
 	}
 }

@@ -190,14 +190,8 @@ func (s *Service) stop(ctx context.Context) error {
 	case <-s.worker.idle:
 	case <-ctx.Done():
 	}
-	if s.joiner.stop == nil {
-		return nil
-	}
-	close(s.joiner.stop)
-	select {
-	case <-s.joiner.ended:
-	case <-ctx.Done():
-	}
+	s.renewed.end(ctx)
+	s.failed.end(ctx)
 	return nil
 }
 
