@@ -164,14 +164,19 @@ func checkPrivateKey(v *apperr.Violations, text string) {
 	case len(text) > MaxPrivateKey:
 		v.Add(at, "max_length", fmt.Sprintf("must be at most %d bytes", MaxPrivateKey))
 	case !isPrivateKey(text):
-		v.Add(at, "pem", "must be one private key in PEM, without a passphrase: PKCS #8, PKCS #1 or SEC 1")
+		v.Add(at, "pem", "must be one private key in PEM, without a passphrase: PKCS #8, PKCS #1 or SEC 1, "+
+			"of at most 4096 bits")
 	}
 }
+
+// maxPrivateKeyDER is somewhat more than an RSA key of 4,096 bits has in DER. Larger ones, which cannot sign, are not read:
+// that alone would cost a second of a processor.
+const maxPrivateKeyDER = 3 << 10
 
 // isPrivateKey reports whether the text is one private key in PEM.
 func isPrivateKey(text string) bool {
 	block, rest := pem.Decode([]byte(text))
-	if block == nil || strings.TrimSpace(string(rest)) != "" {
+	if block == nil || strings.TrimSpace(string(rest)) != "" || len(block.Bytes) > maxPrivateKeyDER {
 		return false
 	}
 	var err error

@@ -29,10 +29,14 @@ type JWT struct {
 	Claims map[string]any
 }
 
-// minRSABits and minSecretBytes are the least sizes of keys (RFC 7518, sections 3.3 and 3.2).
 const (
+	// minRSABits and minSecretBytes are the least sizes of keys (RFC 7518, sections 3.3 and 3.2).
 	minRSABits     = 2048
 	minSecretBytes = 32
+	// maxRSABits bounds what a signature costs: one of 16,384 bits takes a second of a processor. maxKeyBytes is somewhat
+	// more than such a key has in DER, and is checked first, because reading a key costs as much.
+	maxRSABits  = 4096
+	maxKeyBytes = 3 << 10
 )
 
 // SignJWT returns a token in compact form. It is a secret: anyone who has it can use it until it expires.
@@ -106,6 +110,9 @@ func signingKey(algorithm string, secret secretbox.Secret) (any, error) {
 		if k.N.BitLen() < minRSABits {
 			return nil, fmt.Errorf("%w: an RSA key has at least %d bits", ErrKey, minRSABits)
 		}
+		if k.N.BitLen() > maxRSABits {
+			return nil, tooLarge()
+		}
 		return k, nil
 	case jose.ES256:
 		key, err := privateKey(secret)
@@ -130,12 +137,17 @@ func signingKey(algorithm string, secret secretbox.Secret) (any, error) {
 	}
 }
 
+func tooLarge() error { return fmt.Errorf("%w: an RSA key has at most %d bits", ErrKey, maxRSABits) }
+
 // privateKey reads a key in PEM. Errors do not say what is wrong with its bytes.
 func privateKey(secret secretbox.Secret) (any, error) {
 	text := strings.ReplaceAll(strings.TrimSpace(secret.Reveal()), `\n`, "\n")
 	block, rest := pem.Decode([]byte(text))
 	if block == nil || strings.TrimSpace(string(rest)) != "" {
 		return nil, fmt.Errorf("%w: the private key is not one block of PEM", ErrKey)
+	}
+	if len(block.Bytes) > maxKeyBytes {
+		return nil, tooLarge()
 	}
 	var key any
 	var err error

@@ -86,6 +86,8 @@ func TestSignJWTRefusals(t *testing.T) {
 	require.NoError(t, err)
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)
+	large, err := rsa.GenerateKey(rand.Reader, 4352)
+	require.NoError(t, err)
 	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	require.NoError(t, err)
 	good := pkcs8(t, rsaKey)
@@ -110,6 +112,7 @@ func TestSignJWTRefusals(t *testing.T) {
 		"public":           {"RS256", publicPEM, nil, requestsigning.ErrKey},
 		"encrypted":        {"RS256", pemOf(t, "ENCRYPTED PRIVATE KEY", []byte(body), nil), nil, requestsigning.ErrKey},
 		"weak":             {"RS256", pkcs8(t, weak), nil, requestsigning.ErrKey},
+		"large":            {"RS256", pkcs8(t, large), nil, requestsigning.ErrKey},
 		"RSA for EC":       {"ES256", good, nil, requestsigning.ErrKey},
 		"RSA for Ed25519":  {"EdDSA", good, nil, requestsigning.ErrKey},
 		"EC for RSA":       {"PS256", pkcs8(t, p384), nil, requestsigning.ErrKey},
@@ -150,4 +153,16 @@ func TestAlgorithmOf(t *testing.T) {
 		require.ErrorIs(t, err, requestsigning.ErrKey)
 		require.NotContains(t, err.Error(), "planted")
 	}
+}
+
+// A key whose reading alone would cost much is refused for its size, before it is read.
+func TestHugeKeysAreNotRead(t *testing.T) {
+	t.Parallel()
+	huge := pemOf(t, "RSA PRIVATE KEY", make([]byte, 8<<10), nil)
+	_, err := requestsigning.SignJWT(requestsigning.JWT{Algorithm: "RS256", Key: huge})
+	require.ErrorIs(t, err, requestsigning.ErrKey)
+	require.ErrorContains(t, err, "at most 4096 bits")
+	_, err = requestsigning.AlgorithmOf(huge)
+	require.ErrorIs(t, err, requestsigning.ErrKey)
+	require.ErrorContains(t, err, "at most 4096 bits")
 }
