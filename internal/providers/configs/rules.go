@@ -169,8 +169,8 @@ func checkPrivateKey(v *apperr.Violations, text string) {
 	}
 }
 
-// maxPrivateKeyDER is somewhat more than an RSA key of 4,096 bits has in DER. Larger ones, which cannot sign, are not read:
-// that alone would cost a second of a processor.
+// maxPrivateKeyDER is somewhat more than an RSA key of 4,096 bits has in DER. Larger ones, which cannot sign, are not
+// read: that alone would cost a second of a processor.
 const maxPrivateKeyDER = 3 << 10
 
 // isPrivateKey reports whether the text is one private key in PEM.
