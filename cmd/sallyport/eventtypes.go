@@ -30,10 +30,21 @@ func (e *env) warnTypes(ctx context.Context, api *apiclient.Client, patterns, pr
 	if len(patterns) == 0 {
 		return
 	}
-	known, ok := typesOf(ctx, api, providers)
-	for _, text := range patterns {
-		if warning := known.warning(text); ok && warning != "" {
-			e.note("warning: %s", terminal.Inline(warning))
+	isOwn := func(text string) bool { return strings.HasPrefix(text, ownProvider+".") }
+	for _, own := range []bool{false, true} {
+		of := slices.DeleteFunc(slices.Clone(patterns), func(text string) bool { return isOwn(text) != own })
+		if len(of) == 0 {
+			continue
+		}
+		from := providers
+		if own {
+			from = []string{ownProvider}
+		}
+		known, ok := typesOf(ctx, api, from)
+		for _, text := range of {
+			if warning := known.warning(text); ok && warning != "" {
+				e.note("warning: %s", terminal.Inline(warning))
+			}
 		}
 	}
 }
@@ -76,7 +87,7 @@ func typesOf(ctx context.Context, api *apiclient.Client, providers []string) (kn
 
 // warning returns what is wrong with a type or pattern; empty if nothing is.
 func (k knownTypes) warning(text string) string {
-	if strings.HasPrefix(text, "*") || strings.HasPrefix(text, ownProvider+".") {
+	if strings.HasPrefix(text, "*") {
 		return ""
 	}
 	prefix, family := strings.CutSuffix(text, "*")
@@ -104,7 +115,7 @@ func (k knownTypes) warning(text string) string {
 		return "" // one of the others may send it
 	default:
 		return fmt.Sprintf("no provider here is known to send events of the type %q; \"sallyport providers show NAME\" "+
-			"lists the types", text)
+			"lists the types of a provider", text)
 	}
 }
 

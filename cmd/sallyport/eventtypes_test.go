@@ -36,9 +36,12 @@ func TestEmptyListOfAType(t *testing.T) {
 			"issue.opened": `warning: no provider here is known to send events of the type "issue.opened". ` +
 				`Did you mean issues.opened?`,
 			"orders/create": `warning: no provider here is known to send events of the type "orders/create"; ` +
-				`"sallyport providers show NAME" lists the types`,
+				`"sallyport providers show NAME" lists the types of a provider`,
 			"Isues.*":  `warning: no provider here is known to send events of the type "Isues.*". Did you mean issues.*?`,
 			"issues.*": "", "issues.opened": "", "push": "", "*": "", "*.opened": "", "sallyport.connection.created": "",
+			"sallyport.*": "",
+			"sallyport.delivery.dead_letered": `warning: no provider here is known to send events of the type ` +
+				`"sallyport.delivery.dead_letered". Did you mean sallyport.delivery.dead_lettered?`,
 		} {
 			require.Equal(t, want, warning("--event-type", text), text)
 			require.Equal(t, want, warning("--event-type", text, "--json"), text)
@@ -79,6 +82,7 @@ func TestUnknownNamesInFilters(t *testing.T) {
 				{"--connection-id", "else", `there is no connection "else"`},
 				{"--subscription-id", sub[:len(sub)-1] + "x", "there is no subscription"},
 				{"--event-type", "pussh", "Did you mean push?"},
+				{"--connection-id", "github/myrepo", "Did you mean my-repo?"}, {"--connection", "github/my-repo", ""},
 				{"--provider", "github", ""}, {"--provider-config-key", "github", ""}, {"--connection-id", "my-repo", ""},
 				{"--subscription-id", sub, ""}, {"--event-type", "push", ""},
 			} {
@@ -93,5 +97,6 @@ func TestUnknownNamesInFilters(t *testing.T) {
 			}
 		}
 		require.Contains(t, r.run("", "rejections", "list", "--connection-id", "myrepo").stderr, "Did you mean my-repo?")
+		r.refuse(exitUsage, "give the id alone, my-repo", "events", "list", "--connection-id", "github/my-repo,other")
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 
 	"sallyport/internal/platform/apiclient"
 	"sallyport/internal/platform/suggest"
@@ -100,4 +102,61 @@ func missingName(ctx context.Context, api *apiclient.Client, what, name string, 
 		return ""
 	}
 	return fmt.Sprintf("there is no %s %q%s", what, name, suggest.Question(name, names, nil))
+}
+
+// splitConnections takes the provider configuration off ids that have one in front, as github/repo, which is how
+// commands print connections, and returns the keys with those. Several connections with one of two keys each would also
+// select what neither names, so that only one may have one.
+func splitConnections(ids, keys []string) (onlyIDs, allKeys []string, err error) {
+	onlyIDs, allKeys = slices.Clone(ids), slices.Clone(keys)
+	for i, text := range ids {
+		key, connectionID, found := strings.Cut(text, "/")
+		if !found {
+			continue
+		}
+		if len(ids) > 1 || len(keys) > 0 && !slices.Equal(keys, []string{key}) {
+			return nil, nil, usageError("--connection-id " + text + " names a provider configuration, and other connections " +
+				"or configurations are given, too: give the id alone, " + connectionID)
+		}
+		onlyIDs[i], allKeys = connectionID, []string{key}
+	}
+	return onlyIDs, allKeys, nil
+}
+
+// AfterApply takes provider configurations off the ids of connections.
+func (f *eventFilter) AfterApply() (err error) {
+	f.ConnectionID, f.ProviderConfigKey, err = splitConnections(f.ConnectionID, f.ProviderConfigKey)
+	return err
+}
+
+// AfterApply takes provider configurations off the ids of connections.
+func (c *listenCommand) AfterApply() (err error) {
+	c.ConnectionID, c.ProviderConfigKey, err = splitConnections(c.ConnectionID, c.ProviderConfigKey)
+	return err
+}
+
+// AfterApply takes provider configurations off the ids of connections.
+func (c *rejectionsList) AfterApply() (err error) {
+	c.ConnectionID, c.ProviderConfigKey, err = splitConnections(c.ConnectionID, c.ProviderConfigKey)
+	return err
+}
+
+// AfterApply takes provider configurations off the ids of connections.
+func (c *subscriptionsList) AfterApply() (err error) {
+	c.ConnectionID, c.ProviderConfigKey, err = splitConnections(c.ConnectionID, c.ProviderConfigKey)
+	return err
+}
+
+// AfterApply takes the provider configuration off the id of a connection.
+func (f *subscriptionFields) AfterApply() error {
+	key, connectionID, found := strings.Cut(f.ConnectionID, "/")
+	switch {
+	case !found:
+	case f.ProviderConfigKey != "" && f.ProviderConfigKey != key:
+		return usageError("--connection-id " + f.ConnectionID + " and --provider-config-key " + f.ProviderConfigKey +
+			" name different provider configurations")
+	default:
+		f.ProviderConfigKey, f.ConnectionID = key, connectionID
+	}
+	return nil
 }

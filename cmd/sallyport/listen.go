@@ -63,6 +63,9 @@ func (c *listenCommand) Run(ctx context.Context, e *env) error {
 		var watching sync.WaitGroup
 		defer watching.Wait()
 		defer end(nil)
+		if c.Rejections && len(c.EventType) > 0 {
+			e.note("Rejected webhooks are not shown, because they have no type: leave --event-type out to see them.")
+		}
 		if c.Rejections && len(c.EventType) == 0 {
 			o.watch = func() {
 				e.watchRejections(ctx, api, filter, &watching, func(raw json.RawMessage, r *rejectionRow) error {

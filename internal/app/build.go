@@ -140,7 +140,7 @@ func (p *parts) build() (*process, error) {
 
 	lifetimes := events.LifetimesFunc(ids.Team.Lifetimes)
 	eventStore := events.New(events.Config{DB: p.db, Deliveries: deliveries.Filter{}, Clock: p.clock,
-		Retention: lifetimes, Types: p.eventTypes(), Configs: configService})
+		Retention: lifetimes, Types: p.eventTypes(), OwnTypes: ownevents.Types(), Configs: configService})
 	rejectionLog := rejections.New(rejections.Config{DB: p.db, Clock: p.clock})
 	directory := subscriptions.NewDirectory(p.db, p.eventTypes(), configService)
 	requests, batches, evaluations := obs.NewRequests(), obs.NewBatches(), filters.NewEvaluations()
@@ -180,7 +180,8 @@ func (p *parts) build() (*process, error) {
 		Emitters: []deliveries.Emitter{own}, Hints: others.Hints()})
 	subs := subscriptions.New(subscriptions.Config{DB: p.db, Box: p.box, Clock: p.clock, Targets: p.client,
 		Connections: conns, Configs: configService, Environments: ids.Team, Deliveries: deliveryStore.Control(),
-		Directory: directory, Emitters: []subscriptions.Emitter{own}, PublicURL: p.cfg.PublicURL})
+		Directory: directory, Emitters: []subscriptions.Emitter{own}, PublicURL: p.cfg.PublicURL,
+		OwnTypes: ownevents.Types()})
 	deliveryService := deliveries.New(deliveries.Config{Store: deliveryStore, Subscriptions: subs, Client: p.client,
 		Clock: p.clock, Logger: p.log, Batches: batches, IsUncertain: p.clock.IsUncertain,
 		Options: deliveries.Options{Concurrency: p.cfg.DeliveryConcurrency,

@@ -34,8 +34,8 @@ func TestDocumentIsForReaders(t *testing.T) {
 		groups[text(at(tag, "name"))] = true
 	}
 	require.Equal(t, "Connections", at(tags[0], "name"))
-	require.Equal(t, "Provider configurations", at(tags[1], "name"))
-	require.Equal(t, "Webhook events", at(tags[2], "name"))
+	require.Equal(t, "Webhook events", at(tags[1], "name"))
+	require.Equal(t, "Webhook subscriptions", at(tags[2], "name"))
 	for _, op := range reference.API().Operations() {
 		published := members(at(root, "paths", op.Path, strings.ToLower(op.Method)))
 		require.True(t, groups[op.Tag], "%s: its group has no description", op.ID)

@@ -217,6 +217,47 @@ func TestWarningsAboutSignatures(t *testing.T) {
 	})
 }
 
+// A subscription that can never match says so when it is made: a filter that compares with a type as the provider
+// writes it, a pattern that is none for the providers of its connection, and a type that the gateway does not emit.
+func TestWarningsAboutWhatNeverMatches(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		w.connect(w.dev(), object{"provider": "shopify", "connection_id": "shop", "webhook_secret": shopifySecret})
+		w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "own", "webhook_secret": shopifySecret})
+		sink := newReceiver(w.t, status(200))
+		for _, of := range []struct {
+			made     object
+			location string
+			message  string
+		}{
+			{object{"event_types": []string{"*"}, "connection_id": "shop", "filter": "event.type == 'orders/create'"}, "filter",
+				"is orders.create"},
+			{object{"event_types": []string{"*"}, "connection_id": "shop", "filter": `event.type == "orders/create"`}, "filter",
+				"is orders.create"},
+			{object{"event_types": []string{"*"}, "connection_id": "shop", "filter": "event.type == 'orders.create'"}, "", ""},
+			{object{"event_types": []string{"a/*"}, "connection_id": "own"}, "event_types[0]", "no event can match"},
+			{object{"event_types": []string{"orders/*"}, "connection_id": "shop"}, "", ""},
+			{object{"event_types": []string{"sallyport.subscription.disable"}, "provider_config_key": "sallyport"},
+				"event_types[0]", "Did you mean sallyport.subscription.disabled?"},
+			{object{"event_types": []string{"sallyport.subscription.*"}}, "", ""},
+			{object{"event_types": []string{"sallyport.subscription.disabled"}}, "", ""},
+		} {
+			var made struct {
+				Warnings []warning `json:"warnings"`
+			}
+			w.call(w.dev(), http.MethodPost, "/webhook-subscriptions", merged(object{"forward_url": sink.url}, of.made)).want(w,
+				http.StatusCreated).into(w, &made)
+			if of.location == "" {
+				require.Empty(w.t, made.Warnings, "%v", of.made)
+				continue
+			}
+			require.Len(w.t, made.Warnings, 1, "%v", of.made)
+			require.Equal(w.t, of.location, made.Warnings[0].Location)
+			require.Contains(w.t, made.Warnings[0].Message, of.message)
+		}
+	})
+}
+
 // The types that providers are known to send can be listed, in both forms, page by page, and by provider.
 func TestTypesOfProviders(t *testing.T) {
 	t.Parallel()

@@ -12,8 +12,6 @@ func documentTags() []*huma.Tag {
 	return []*huma.Tag{
 		{Name: "Connections", Description: "A connection is your link to one account at a provider. It has the URL that " +
 			"the provider calls and the secrets that verify its webhooks."},
-		{Name: "Provider configurations", Description: "A provider configuration holds your own settings of a provider, " +
-			"such as your OAuth client. A provider can have several; connections belong to one of them."},
 		{Name: "Webhook events", Description: "An event is a stored webhook, or one that you publish yourself. It shows " +
 			"its deliveries and their attempts, and can be replayed."},
 		{Name: "Webhook subscriptions", Description: "A subscription forwards the events that match it to a URL, signed " +
@@ -24,6 +22,8 @@ func documentTags() []*huma.Tag {
 		{Name: "Webhook rejections", Description: "The last requests that each connection rejected, with the reasons."},
 		{Name: "Inbound", Description: "The URL that providers call. It needs no credential of this API: the provider's " +
 			"signature is verified."},
+		{Name: "Provider configurations", Description: "A provider configuration holds your own settings of a provider, " +
+			"such as your OAuth client. A provider can have several; connections belong to one of them."},
 		{Name: "API keys", Description: "An API key belongs to one environment. Its grants say what it opens."},
 		{Name: "Environments", Description: "An environment separates data, such as production from staging."},
 		{Name: "Team", Description: "The team, its members, and invitations to join it."},

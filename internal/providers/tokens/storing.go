@@ -33,6 +33,7 @@ type write func(ctx context.Context, tx *sql.Tx, announced bool) error
 // joiner lets outcomes of the same moment share a transaction: each alone would wait for the disk, and on PostgreSQL
 // for the version of the credentials, which the one before has locked.
 type joiner struct {
+	svc     *Service
 	batches *jobs.Batcher[*joining]
 	// stop ends it, and ended is closed then. Both are nil before it was started: outcomes are stored one by one.
 	stop, ended chan struct{}
@@ -73,8 +74,8 @@ type joining struct {
 }
 
 func newJoiner(s *Service, most int) *joiner {
-	j := &joiner{}
-	j.batches = jobs.NewBatcher(most, func(batch []*joining) { s.storeTogether(j, batch) })
+	j := &joiner{svc: s}
+	j.batches = jobs.NewBatcher(most, j.storeTogether)
 	j.batches.Pace(joinInterval)
 	return j
 }
@@ -113,7 +114,8 @@ func (j *joiner) join(held *row, fn write) bool {
 
 // storeTogether stores outcomes in one transaction, those that need not wait for another transaction. An outcome that
 // cannot be stored makes each of them be stored alone.
-func (s *Service) storeTogether(j *joiner, batch []*joining) {
+func (j *joiner) storeTogether(batch []*joining) {
+	s := j.svc
 	all := map[string]*joining{}
 	uuids := make([]string, 0, len(batch))
 	for _, o := range batch {

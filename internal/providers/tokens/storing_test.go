@@ -55,7 +55,7 @@ func TestOutcomesAreStoredTogether(t *testing.T) {
 		}
 		store := func(batch ...*joining) (stored []bool) {
 			transactions = nil
-			svc.storeTogether(svc.renewed, batch)
+			svc.renewed.storeTogether(batch)
 			for _, o := range batch {
 				stored = append(stored, <-o.stored)
 			}

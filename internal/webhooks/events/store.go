@@ -2,6 +2,7 @@ package events
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"sallyport/internal/platform/access"
@@ -19,6 +20,7 @@ type Store struct {
 	retention  Retention
 	clock      clock.Clock
 	types      eventtypes.Source
+	own        *eventtypes.Provider
 	configs    Configs
 	// readTimeout and searchTime limit a list, and window is how many events its first query looks at. They are fields for
 	// the tests.
@@ -54,6 +56,8 @@ type Config struct {
 	Clock clock.Clock
 	// Types says how providers write their types; nil if none does so in a way of its own.
 	Types eventtypes.Source
+	// OwnTypes are the types of the gateway's own events.
+	OwnTypes []string
 	// Configs knows the provider configurations; nil if the only one of each provider is its slug.
 	Configs Configs
 }
@@ -67,8 +71,11 @@ type Configs interface {
 // New returns a Store.
 func New(c Config) *Store {
 	s := &Store{db: c.DB, deliveries: c.Deliveries, retention: c.Retention, clock: c.Clock, types: c.Types,
-		configs:     c.Configs,
+		configs: c.Configs, own: &eventtypes.Provider{Slug: OwnProvider, Name: "Sallyport"},
 		readTimeout: readTimeout, searchTime: searchTime, windowLimit: windowLimit, window: firstWindow}
+	for _, name := range c.OwnTypes {
+		s.own.Known = append(s.own.Known, eventtypes.Known{Written: name, Type: name})
+	}
 	if s.retention == nil {
 		s.retention = unlimited{}
 	}
@@ -78,8 +85,10 @@ func New(c Config) *Store {
 	return s
 }
 
-// EventTypes returns what is known of the types of providers.
-func (s *Store) EventTypes() []*eventtypes.Provider { return eventtypes.All(s.types) }
+// EventTypes returns what is known of the types of providers, and the gateway's own types.
+func (s *Store) EventTypes() []*eventtypes.Provider {
+	return append(slices.Clone(eventtypes.All(s.types)), s.own)
+}
 
 // CheckTypes returns a validation error at the location if one of a filter's types is no pattern, neither as it is nor
 // as any provider writes it.

@@ -39,6 +39,16 @@ const (
 	ConnectionHealthChanged Type = "sallyport.connection.health_changed"
 )
 
+// Types returns all types, as subscriptions match them.
+func Types() []string {
+	infos := typeInfos()
+	list := make([]string, len(infos))
+	for i := range infos {
+		list[i] = string(infos[i].Type)
+	}
+	return list
+}
+
 // typeInfo describes a type. A test compares the reference page with it.
 type typeInfo struct {
 	Type Type

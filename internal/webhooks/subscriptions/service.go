@@ -78,6 +78,8 @@ type Config struct {
 	Emitters []Emitter
 	// Directory can be shared with other capabilities; nil creates one.
 	Directory *Directory
+	// OwnTypes are all types of the gateway's own events; empty if patterns are not compared with them.
+	OwnTypes []string
 	// PublicURL is the scheme and host of this gateway. No subscription may lead there. If it is empty, nothing is
 	// refused.
 	PublicURL string

@@ -37,18 +37,72 @@ const (
 func (s *Service) Warnings(ctx context.Context, sub *Subscription) []Warning {
 	providers, complete := s.concerned(ctx, sub)
 	list := signatureWarnings(sub, providers)
+	list = append(list, filterWarnings(sub, providers)...)
 	known := slices.DeleteFunc(slices.Clone(providers), func(p *eventtypes.Provider) bool { return len(p.Known) == 0 })
-	complete = complete && len(known) == len(providers)
+	partial := !complete || len(known) < len(providers)
 	for i, text := range sub.EventTypes {
-		if first, _, _ := strings.Cut(text, "."); first == OwnProvider || mayFit(known, text) {
+		location := fmt.Sprintf("event_types[%d]", i)
+		if first, _, _ := strings.Cut(text, "."); first == OwnProvider {
+			list = append(list, ownTypeWarning(s.cfg.OwnTypes, location, text)...)
+			continue
+		}
+		if complete && !isPatternOf(providers, text) {
+			list = append(list, Warning{location, ruleKnownType, "no event can match: * must be a whole segment between " +
+				"dots, and no provider of these events writes its types in another way"})
+			continue
+		}
+		if mayFit(known, text) {
 			continue
 		}
 		nearest := ""
 		if len(list) < maxSuggestions {
 			nearest = nearestType(known, text)
 		}
-		if complete || nearest != "" {
-			list = append(list, unknownType(fmt.Sprintf("event_types[%d]", i), known).suggesting(nearest))
+		if !partial || nearest != "" {
+			list = append(list, unknownType(location, known).suggesting(nearest))
+		}
+	}
+	return list
+}
+
+// ownTypeWarning returns the warning about a pattern that matches none of the types of the gateway's own events.
+func ownTypeWarning(types []string, location, text string) []Warning {
+	own := []*eventtypes.Provider{{Slug: OwnProvider}}
+	for _, name := range types {
+		own[0].Known = append(own[0].Known, eventtypes.Known{Written: name, Type: name})
+	}
+	if mayFit(own, text) {
+		return nil
+	}
+	return []Warning{Warning{location, ruleKnownType, "the gateway emits no event of such a type; GET " +
+		"/webhook-events/types?provider=" + OwnProvider + " lists its types"}.suggesting(nearestType(own, text))}
+}
+
+// isPatternOf reports whether a text is a pattern as one of the providers writes it, or as events have it.
+func isPatternOf(providers []*eventtypes.Provider, text string) bool {
+	if _, violation := parsePattern(text); violation == nil || len(providers) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(providers, func(p *eventtypes.Provider) bool {
+		_, violation := parsePattern(p.Rules.Pattern(text))
+		return violation == nil
+	})
+}
+
+// filterWarnings returns the warnings about types in the filter as providers write them: it sees the types of stored
+// events, so that it would never match.
+func filterWarnings(sub *Subscription, providers []*eventtypes.Provider) (list []Warning) {
+	if !strings.Contains(sub.Filter, "event.type") {
+		return nil
+	}
+	for _, p := range providers {
+		for i := range p.Known {
+			k := &p.Known[i]
+			if k.Written != k.Type && len(list) < maxSuggestions && (strings.Contains(sub.Filter, "'"+k.Written+"'") ||
+				strings.Contains(sub.Filter, `"`+k.Written+`"`)) {
+				list = append(list, Warning{"filter", ruleKnownType, fmt.Sprintf("the filter compares with %s, as %s writes it; "+
+					"the type of the stored event is %s", k.Written, p.Name, k.Type)})
+			}
 		}
 	}
 	return list
