@@ -20,8 +20,8 @@ import (
 
 const (
 	// checksAtATime bounds the tests in progress on a node, checksPerEnvironment those of one environment, and
-	// checksPerHost those at one host of a provider.
-	checksAtATime, checksPerEnvironment, checksPerHost = 16, 8, 4
+	// checksPerHost those at one host of a provider, of which one environment has at most half.
+	checksAtATime, checksPerEnvironment, checksPerHost = 16, 8, 8
 	// checkPoll is how often due tests are looked for, checkLease how long a process that is gone keeps one.
 	checkPoll, checkLease = 5 * time.Second, 2 * time.Minute
 	// maxCheckWait is the longest wait between the tests of a connection that fail, unless the interval is longer.
@@ -152,7 +152,7 @@ func (k *Checks) check(ctx context.Context, j *jobs.Job) (jobs.Outcome, error) {
 	if h := c.Health; h != nil && h.Status == probes.Healthy && now.Sub(h.CheckedAt) < k.interval/2 {
 		return k.again(h.CheckedAt, k.interval), nil // a user has tested it
 	}
-	release, free := k.hosts.take(c.host())
+	release, free := k.hosts.take(c.host(), j.Key)
 	if !free {
 		k.metrics.count(outcomePostponed)
 		wait := 5*time.Second + time.Duration(jobs.Random()*float64(55*time.Second))
@@ -213,24 +213,37 @@ func (*Checks) again(from time.Time, wait time.Duration) jobs.Outcome {
 
 // hostPlaces bounds the tests at one host. The zero hostPlaces has all places free.
 type hostPlaces struct {
-	mu    sync.Mutex
-	taken map[string]int
+	mu sync.Mutex
+	// taken counts the places by host and environment.
+	taken map[string]map[string]int
 }
 
-func (p *hostPlaces) take(host string) (release func(), free bool) {
+// take takes a place of a host for an environment. Each that it has leaves one more free for others, so that an
+// environment whose tests hang at a host cannot keep those of others waiting there.
+func (p *hostPlaces) take(host, environment string) (release func(), free bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.taken[host] >= checksPerHost {
+	total := 0
+	for _, n := range p.taken[host] {
+		total += n
+	}
+	if p.taken[host][environment] >= checksPerHost-total {
 		return nil, false
 	}
 	if p.taken == nil {
-		p.taken = map[string]int{}
+		p.taken = map[string]map[string]int{}
 	}
-	p.taken[host]++
+	if p.taken[host] == nil {
+		p.taken[host] = map[string]int{}
+	}
+	p.taken[host][environment]++
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.taken[host]--; p.taken[host] == 0 {
+		if p.taken[host][environment]--; p.taken[host][environment] == 0 {
+			delete(p.taken[host], environment)
+		}
+		if len(p.taken[host]) == 0 {
 			delete(p.taken, host)
 		}
 	}, true
