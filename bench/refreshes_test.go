@@ -19,8 +19,6 @@ import (
 	"sallyport/bench/internal/load"
 	"sallyport/bench/internal/phases"
 	"sallyport/bench/internal/procstat"
-	"sallyport/bench/internal/sink"
-	"sallyport/bench/internal/target"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
@@ -314,12 +312,7 @@ func measureNext(b *testing.B, databaseURL string, hangs bool) neighbours {
 	g, p := newRefreshing(b, databaseURL), newTokenEndpoint(b, false)
 	g.start(b)
 	path := g.connect(b)
-	receiver, err := sink.Listen(b.Context())
-	require.NoError(b, err)
-	secret, err := g.api(b).CreateSubscription(b.Context(), "github", receiver.URL())
-	require.NoError(b, err)
-	verifier, err := sink.NewVerifier(secret, "github", target.ConnectionID)
-	require.NoError(b, err)
+	receiver, verifier := g.subscribe(b)
 	g.stop(b)
 	g.addClient(b)
 	g.start(b)

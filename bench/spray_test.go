@@ -67,6 +67,18 @@ func spray(b *testing.B, url string, done <-chan struct{}) map[int]int {
 	}
 }
 
+// subscribe starts a receiver and subscribes it to the events of GitHub.
+func (g *gateway) subscribe(b *testing.B) (*sink.Sink, *sink.Verifier) {
+	b.Helper()
+	receiver, err := sink.Listen(b.Context())
+	require.NoError(b, err)
+	secret, err := g.api(b).CreateSubscription(b.Context(), "github", receiver.URL())
+	require.NoError(b, err)
+	verifier, err := sink.NewVerifier(secret, "github", target.ConnectionID)
+	require.NoError(b, err)
+	return receiver, verifier
+}
+
 // The way of an event from its receipt to the receiver, at 200/s, without sign-ins, and under 200 wrong sign-ins a
 // second of as many people from as many addresses. The target for the way of the event is the same as without: p99 < 10
 // ms.
@@ -78,12 +90,7 @@ func BenchmarkDeliveryDuringSpray(b *testing.B) {
 				g.cfg.EgressAllowHTTP, g.cfg.TrustedProxies = true, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 				g.start(b)
 				path := g.connect(b)
-				receiver, err := sink.Listen(b.Context())
-				require.NoError(b, err)
-				secret, err := g.api(b).CreateSubscription(b.Context(), "github", receiver.URL())
-				require.NoError(b, err)
-				verifier, err := sink.NewVerifier(secret, "github", target.ConnectionID)
-				require.NoError(b, err)
+				receiver, verifier := g.subscribe(b)
 				done := make(chan struct{})
 				var responses map[int]int
 				var others sync.WaitGroup

@@ -42,7 +42,7 @@ func Dependencies() map[string][]string {
 		"providers/oauth":          {"providers/requestsigning"},
 		"providers/outbound":       {"providers/oauth", "providers/requestsigning", "providers/verification"},
 		"providers/registry":       {"providers/outbound", "providers/verification", "providers/eventtypes"},
-		"providers/configs":        {"providers/registry", "identity/audit"},
+		"providers/configs":        {"providers/registry", "providers/requestsigning", "identity/audit"},
 		"providers/credentials":    {"identity/installation"},
 		"providers/probes":         {"providers/outbound"},
 		"providers/tokens": {"providers/credentials", "providers/oauth", "providers/outbound",

@@ -2,8 +2,6 @@ package configs
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"net/url"
 	"slices"
@@ -13,8 +11,10 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/plaintext"
+	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/suggest"
 	"sallyport/internal/providers/registry"
+	"sallyport/internal/providers/requestsigning"
 )
 
 const maxKeyBytes = 63
@@ -163,34 +163,12 @@ func checkPrivateKey(v *apperr.Violations, text string) {
 	switch {
 	case len(text) > MaxPrivateKey:
 		v.Add(at, "max_length", fmt.Sprintf("must be at most %d bytes", MaxPrivateKey))
-	case !isPrivateKey(text):
-		v.Add(at, "pem", "must be one private key in PEM, without a passphrase: PKCS #8, PKCS #1 or SEC 1, "+
-			"of at most 4096 bits")
-	}
-}
-
-// maxPrivateKeyDER is somewhat more than an RSA key of 4,096 bits has in DER. Larger ones, which cannot sign, are not
-// read: that alone would cost a second of a processor.
-const maxPrivateKeyDER = 3 << 10
-
-// isPrivateKey reports whether the text is one private key in PEM.
-func isPrivateKey(text string) bool {
-	block, rest := pem.Decode([]byte(text))
-	if block == nil || strings.TrimSpace(string(rest)) != "" || len(block.Bytes) > maxPrivateKeyDER {
-		return false
-	}
-	var err error
-	switch block.Type {
-	case "PRIVATE KEY":
-		_, err = x509.ParsePKCS8PrivateKey(block.Bytes)
-	case "RSA PRIVATE KEY":
-		_, err = x509.ParsePKCS1PrivateKey(block.Bytes)
-	case "EC PRIVATE KEY":
-		_, err = x509.ParseECPrivateKey(block.Bytes)
 	default:
-		return false
+		if _, err := requestsigning.AlgorithmOf(secretbox.Secret(text)); err != nil {
+			v.Add(at, "pem", "must be one private key in PEM, without a passphrase: PKCS #8, PKCS #1 or SEC 1; of RSA with "+
+				"2048 to 4096 bits, of P-256 or of Ed25519")
+		}
 	}
-	return err == nil
 }
 
 func checkScopes(v *apperr.Violations, scopes []string) {

@@ -78,6 +78,9 @@ func AlgorithmOf(key secretbox.Secret) (string, error) {
 	}
 	switch k := parsed.(type) {
 	case *rsa.PrivateKey:
+		if err := checkSize(k); err != nil {
+			return "", err
+		}
 		return string(jose.RS256), nil
 	case *ecdsa.PrivateKey:
 		if k.Curve == elliptic.P256() {
@@ -107,13 +110,7 @@ func signingKey(algorithm string, secret secretbox.Secret) (any, error) {
 		if !ok {
 			return nil, mismatch
 		}
-		if k.N.BitLen() < minRSABits {
-			return nil, fmt.Errorf("%w: an RSA key has at least %d bits", ErrKey, minRSABits)
-		}
-		if k.N.BitLen() > maxRSABits {
-			return nil, tooLarge()
-		}
-		return k, nil
+		return k, checkSize(k)
 	case jose.ES256:
 		key, err := privateKey(secret)
 		if err != nil {
@@ -134,6 +131,17 @@ func signingKey(algorithm string, secret secretbox.Secret) (any, error) {
 		return nil, mismatch
 	default:
 		return nil, fmt.Errorf("%w: the algorithm is unknown", ErrSettings)
+	}
+}
+
+func checkSize(k *rsa.PrivateKey) error {
+	switch bits := k.N.BitLen(); {
+	case bits < minRSABits:
+		return fmt.Errorf("%w: an RSA key has at least %d bits", ErrKey, minRSABits)
+	case bits > maxRSABits:
+		return tooLarge()
+	default:
+		return nil
 	}
 }
 

@@ -148,7 +148,9 @@ func TestAlgorithmOf(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
-	for _, bad := range []secretbox.Secret{"", "planted", pkcs8(t, other)} {
+	large, err := rsa.GenerateKey(rand.Reader, 4352)
+	require.NoError(t, err)
+	for _, bad := range []secretbox.Secret{"", "planted", pkcs8(t, other), pkcs8(t, large)} {
 		_, err := requestsigning.AlgorithmOf(bad)
 		require.ErrorIs(t, err, requestsigning.ErrKey)
 		require.NotContains(t, err.Error(), "planted")
