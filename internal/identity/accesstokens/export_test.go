@@ -27,3 +27,8 @@ func (s *Service) HangRead(ctx context.Context, release <-chan struct{}) <-chan 
 	s.keys.Load = load
 	return ended
 }
+
+// FailReads makes each later reading of the keys return err.
+func (s *Service) FailReads(err error) {
+	s.keys.Load = func(context.Context, string) (*Keys, error) { return nil, err }
+}

@@ -47,28 +47,35 @@ func New(c Config) (*Service, error) {
 	return s, nil
 }
 
-// EnsureKey adds a signing key to a database that has none, and reads the keys. Several nodes may call it at the same
-// time.
+// EnsureKey adds a signing key to a database that has none, and keeps the keys that it reads. Several nodes may call it at
+// the same time.
 func (s *Service) EnsureKey(ctx context.Context) error {
 	first, err := s.sealedSigningKey(s.clock.Now())
 	if err != nil {
 		return err
 	}
+	var keys []storedSigningKey
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		if err := installation.Lock(ctx, tx, s.db); err != nil {
 			return err
 		}
-		keys, err := readSigningKeys(ctx, tx)
+		keys, err = readSigningKeys(ctx, tx)
 		if err != nil || len(keys) > 0 {
 			return err
 		}
+		keys = []storedSigningKey{first}
 		return insertSigningKey(ctx, tx, first, s.clock.Now())
 	})
 	if err != nil {
 		return err
 	}
-	_, err = s.Keys(ctx)
-	return err
+	// A second reading would take a connection of its own, which a process that has just begun must first open.
+	ring, err := s.openSigningKeys(keys)
+	if err != nil {
+		return err
+	}
+	s.keys.Put("", newKeys(s.issuer, ring))
+	return nil
 }
 
 // sealedColumns lists the columns that a rotation of the keyset encrypts again.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -140,6 +141,24 @@ func TestJWKSIsPublic(t *testing.T) {
 		var c accesstokens.Claims
 		require.NoError(t, parsed.Claims(public[0].Key, &c))
 		require.Equal(t, in.Session.ID, c.Session)
+	})
+}
+
+// A process that begins needs one connection for its keys, in the one time that a start has: a second reading would have
+// its own short limit, which opening a connection to a busy server may exceed.
+func TestEnsureKeyReadsOnce(t *testing.T) {
+	t.Parallel()
+	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
+		f.Owner(t)
+		in := f.SignedIn(t)
+		fails := errors.New("read")
+		node := f.Another(t)
+		node.AccessTokens.FailReads(fails)
+		f.Clock.Advance(accesstokens.SigningKeyCache)
+		_, err := node.Principals.Bearer(t.Context(), in.Token.Reveal())
+		require.ErrorIs(t, err, fails)
+		require.NoError(t, node.AccessTokens.EnsureKey(t.Context()))
+		node.Bearer(t, in.Token)
 	})
 }
 
