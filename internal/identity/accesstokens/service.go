@@ -47,8 +47,8 @@ func New(c Config) (*Service, error) {
 	return s, nil
 }
 
-// EnsureKey adds a signing key to a database that has none, and keeps the keys that it reads. Several nodes may call it at
-// the same time.
+// EnsureKey adds a signing key to a database that has none, and keeps the keys that it reads. Several nodes may call it
+// at the same time.
 func (s *Service) EnsureKey(ctx context.Context) error {
 	first, err := s.sealedSigningKey(s.clock.Now())
 	if err != nil {

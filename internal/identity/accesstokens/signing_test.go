@@ -144,8 +144,8 @@ func TestJWKSIsPublic(t *testing.T) {
 	})
 }
 
-// A process that begins needs one connection for its keys, in the one time that a start has: a second reading would have
-// its own short limit, which opening a connection to a busy server may exceed.
+// A process that begins needs one connection for its keys, in the one time that a start has: a second reading would
+// have its own short limit, which opening a connection to a busy server may exceed.
 func TestEnsureKeyReadsOnce(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
