@@ -81,7 +81,11 @@ func (s *Service) find(ctx context.Context, token, browser secretbox.Secret) (*o
 	case l.browserHash != nil && !l.isOf(browser):
 		return nil, linkProblem(wordsBrowser)
 	}
-	return s.lead(ctx, l, token)
+	o, err := s.lead(ctx, l, token)
+	if err == nil && o.connected && !o.isOf(browser) {
+		return nil, linkProblem(wordsUsed)
+	}
+	return o, err
 }
 
 // isOf reports whether the link belongs to a browser.
@@ -112,7 +116,16 @@ func (s *Service) lead(ctx context.Context, l link, token secretbox.Secret) (*op
 		return nil, linkProblem(wordsDisabled)
 	}
 	if l.isStale(&c) {
-		return nil, linkProblem(wordsReplaced)
+		// Another request may have connected it by this link, after the link was read.
+		now, found, err := findLink(ctx, s.cfg.DB.Read(), new(db.Where).And("environment_id = ?", string(l.environment)).
+			And("id = ?", l.id))
+		if err != nil {
+			return nil, err
+		}
+		if !found || !now.connected {
+			return nil, linkProblem(wordsReplaced)
+		}
+		l = now
 	}
 	if l.redirectURL != "" {
 		allowed, err := s.cfg.Teams.RedirectURLs(ctx, l.environment)

@@ -82,6 +82,16 @@ func begin(ctx context.Context, tx *sql.Tx, l *link, browserHash []byte) (bool, 
 		RETURNING attempts`, string(l.environment), l.id, browserHash, maxAttempts).Scan(&l.attempts))
 }
 
+// giveBack undoes the attempt of begin.
+func giveBack(ctx context.Context, tx *sql.Tx, l *link) error {
+	_, err := tx.ExecContext(ctx, `UPDATE connect_links SET attempts = attempts - 1
+		WHERE environment_id = $1 AND id = $2 AND attempts > 0`, string(l.environment), l.id)
+	if err != nil {
+		return fmt.Errorf("give an attempt with a link back: %w", err)
+	}
+	return nil
+}
+
 // finish marks a link as used. It reports false if it was used already, or replaced.
 func finish(ctx context.Context, tx *sql.Tx, l *link) (bool, error) {
 	done, err := db.Changed(tx.ExecContext(ctx, `UPDATE connect_links SET connected = $3

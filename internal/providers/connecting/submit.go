@@ -201,7 +201,7 @@ func (s *Service) connect(ctx context.Context, o *opened, m *outbound.Mode, conf
 		return err
 	}
 	ch := connections.Change{AuthMode: &m.Name, Credentials: patch.To(given), Details: audit.State{"link_id": o.id},
-		Granted: m.Kind == outbound.OAuth2 || m.Kind == outbound.OAuth1, GrantedTo: o.config.ClientID,
+		Entered: m.Entered(), Granted: m.Kind == outbound.OAuth2 || m.Kind == outbound.OAuth1, GrantedTo: o.config.ClientID,
 		Within: func(ctx context.Context, tx *sql.Tx, before, after *connections.Connection) error {
 			switch {
 			case before.Status == connections.Disabled:
@@ -260,11 +260,10 @@ func (s *Service) concluded(ctx context.Context, o *opened, page *Page, err erro
 		s.metrics.links.WithLabelValues(outcomeConnected).Inc()
 		return o.end(page.Team), nil
 	}
-	if errors.Is(err, errUsed) || errors.Is(err, errReplaced) {
-		// The form may have been sent twice, and the other request was faster.
-		if step, err := s.reached(ctx, o); step != nil || err != nil {
-			return step, err
-		}
+	// The form may have been sent twice, and the other request was faster. That shows in several errors: the link is used,
+	// the credentials or settings are new, or the test had to wait.
+	if step, err := s.reached(ctx, o); step != nil || err != nil {
+		return step, err
 	}
 	var e *apperr.Error
 	if errors.As(err, &e) && e.Code == apperr.CodeValidation {
@@ -278,6 +277,15 @@ func (s *Service) concluded(ctx context.Context, o *opened, page *Page, err erro
 	p := o.problem(err)
 	if p == nil {
 		return nil, err
+	}
+	if errors.As(err, &e) && e.Code == apperr.CodeRateLimited && page.Mode.Entered() {
+		// The credentials were not tested: others may have used up what all share, which is no attempt of this person.
+		if err := s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error { return giveBack(ctx, tx, &o.link) }); err != nil {
+			return nil, err
+		}
+		s.metrics.links.WithLabelValues(p.Code).Inc()
+		page.Errors = append(page.Errors, p.Words)
+		return &Step{Form: page}, nil
 	}
 	if err := o.noteFailure(ctx, s, p); err != nil {
 		return nil, err

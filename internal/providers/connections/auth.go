@@ -218,6 +218,9 @@ func (a *authenticator) test(ctx context.Context, v *apperr.Violations, engine *
 	}
 	if !ch.Untested && !ch.Granted {
 		owner := limiter.Given{Environment: current.Environment, ConfigKey: current.ProviderConfigKey, Hosts: next.hosts}
+		if ch.Entered {
+			owner.Entered = current.UUID
+		}
 		if err := a.limits.AcquireGiven(ctx, owner, engine.Limits()); err != nil {
 			return err
 		}

@@ -40,6 +40,8 @@ type Change struct {
 	Granted bool
 	// GrantedTo is the OAuth client that they were issued to; empty for the present one of the provider configuration.
 	GrantedTo string
+	// Entered says that a person has entered the credentials on the connection's page.
+	Entered bool
 	// Within is called in the transaction of the change, with the connection before and after it. An error undoes the
 	// change. It is for those who store a part of the change themselves.
 	Within func(ctx context.Context, tx *sql.Tx, before, after *Connection) error

@@ -16,6 +16,9 @@ type Given struct {
 	ConfigKey   string
 	// Hosts are those to which the test may send something.
 	Hosts []string
+	// Entered is the UUID of the connection on whose page a person has entered the credentials; empty for those that
+	// came with a request of the environment.
+	Entered string
 }
 
 // TooManyGiven is the message to a caller who is refused.
@@ -31,15 +34,25 @@ func limitOfEnvironment() ratelimit.Limit {
 	return ratelimit.Limit{Every: 500 * time.Millisecond, Burst: 120}
 }
 
+// limitOfPage is for the credentials that are entered for one connection: it keeps a person from using up what all
+// persons of the environment share.
+func limitOfPage() ratelimit.Limit { return ratelimit.Limit{Every: 10 * time.Second, Burst: 5} }
+
 // AcquireGiven returns rate_limited, with the time after which to try again, if the environment has tested given
 // credentials too often: at one of the hosts, at all hosts together, or more often than the provider's budgets for an
-// OAuth client or an environment allow. It does not wait.
+// OAuth client or an environment allow. Credentials that persons enter are counted apart from those of requests, and
+// for each connection. It does not wait.
 func (l *Limiter) AcquireGiven(ctx context.Context, g Given, limits outbound.Limits) error {
 	if l == nil {
 		return nil // a test of something else
 	}
 	prefix := "given/" + string(g.Environment)
-	parts := []part{{ratelimit.Bucket{Kind: ratelimit.Provider, ID: prefix}, limitOfEnvironment()}}
+	var parts []part
+	if g.Entered != "" {
+		prefix = "entered/" + string(g.Environment)
+		parts = append(parts, part{ratelimit.Bucket{Kind: ratelimit.Provider, ID: "entered/" + g.Entered}, limitOfPage()})
+	}
+	parts = append(parts, part{ratelimit.Bucket{Kind: ratelimit.Provider, ID: prefix}, limitOfEnvironment()})
 	for _, host := range g.Hosts[:min(len(g.Hosts), maxGivenHosts)] {
 		parts = append(parts, part{ratelimit.Bucket{Kind: ratelimit.Provider, ID: prefix + "/" + host}, limitOfHost()})
 	}

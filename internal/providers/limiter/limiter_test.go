@@ -202,4 +202,20 @@ func TestGivenCredentials(t *testing.T) {
 	}
 	require.InDelta(t, 120-32, passed, 4, "many hosts are limited together")
 	require.NoError(t, test("env_b", "api.acme.com"))
+
+	enter := func(connection string) error {
+		return l.AcquireGiven(t.Context(), limiter.Given{Environment: "env_a", ConfigKey: "acme",
+			Hosts: []string{"api.acme.com"}, Entered: connection}, outbound.Limits{})
+	}
+	for range 5 {
+		require.NoError(t, enter("greedy"), "counted apart from the environment's own requests")
+	}
+	for range 1000 {
+		require.Error(t, enter("greedy"))
+	}
+	passed = 5
+	for i := 0; enter(fmt.Sprint(i)) == nil; i++ {
+		passed++
+	}
+	require.Equal(t, 30, passed, "one connection uses up little of what all share")
 }

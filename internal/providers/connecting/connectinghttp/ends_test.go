@@ -86,6 +86,28 @@ func TestFormIsSentTwice(t *testing.T) {
 	})
 }
 
+// However a form that is sent several times meets the one that connects, each response shows that the account is
+// connected: also where it reads the link before that and the connection after it.
+func TestFormsMeet(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w := newWorld(t, s)
+		for round := range 40 {
+			link, b := w.link(fmt.Sprint("c", round), "api_key"), w.browser()
+			b.open(link)
+			pages := make(chan shown, 5)
+			for range 5 {
+				go func() { pages <- b.submit(link, "mode", "api_key", "credential.api_key", "good-key") }()
+			}
+			for range 5 {
+				page := await.Value(t, "a page", pages)
+				require.Contains(t, page.text, "is connected</h1>")
+			}
+			w.clock.Advance(time.Minute) // for the limits of tests
+		}
+	})
+}
+
 // A link never replaces credentials that were given after it was made, and brings back none that were removed: the one
 // who sends links would not notice that a stranger's account is there.
 func TestLinkReplacesNoNewerCredentials(t *testing.T) {

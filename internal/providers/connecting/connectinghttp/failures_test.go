@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -88,6 +89,7 @@ func TestFailuresUnderALinkAreLimited(t *testing.T) {
 		w := newWorld(t, s)
 		link, b := w.link("c", "api_key"), w.browser()
 		for range 12 {
+			w.clock.Advance(10 * time.Second) // for the limit of tests for one connection
 			require.Equal(t, http.StatusUnprocessableEntity, b.submit(link, "mode", "api_key", "credential.api_key",
 				"bad-key").status)
 		}

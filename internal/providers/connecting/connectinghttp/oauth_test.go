@@ -69,18 +69,18 @@ func TestOAuth(t *testing.T) {
 	})
 }
 
-// An environment that has tested too many given credentials still connects by OAuth: the tokens of an exchange come
-// once.
-// A person who enters a key has to wait.
+// An environment in which persons have entered too many credentials still connects by OAuth: the tokens of an exchange
+// come once. A person who enters a key has to wait. That takes none of the attempts that the link has, and the tests of
+// the environment's own requests are counted apart.
 func TestTooManyTests(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		w := newWorld(t, s)
 		w.client("client")
 		var err error
-		for err == nil {
-			err = w.limits.AcquireGiven(t.Context(), limiter.Given{Environment: w.actor.Environment, ConfigKey: "acme"},
-				outbound.Limits{})
+		for i := 0; err == nil; i++ {
+			err = w.limits.AcquireGiven(t.Context(), limiter.Given{Environment: w.actor.Environment, ConfigKey: "acme",
+				Entered: fmt.Sprint(i)}, outbound.Limits{})
 		}
 		require.True(t, apperr.Is(err, apperr.CodeRateLimited), err)
 		b := w.browser()
@@ -89,10 +89,19 @@ func TestTooManyTests(t *testing.T) {
 		require.Equal(t, http.StatusOK, done.status, done.text)
 		require.Equal(t, connections.Active, w.get("c").Status)
 
-		refused := w.browser().submit(w.link("d", "api_key"), "mode", "api_key", "credential.api_key", "good-key")
-		require.Equal(t, http.StatusUnprocessableEntity, refused.status, refused.text)
-		require.Contains(t, refused.text, "There were too many attempts with this provider")
+		link, person := w.link("d", "api_key"), w.browser()
+		enter := func() shown { return person.submit(link, "mode", "api_key", "credential.api_key", "good-key") }
+		for range 30 { // more than a link's attempts
+			refused := enter()
+			require.Equal(t, http.StatusUnprocessableEntity, refused.status, refused.text)
+			require.Contains(t, refused.text, "There were too many attempts with this provider")
+		}
 		require.Equal(t, connections.Pending, w.get("d").Status)
+		require.Empty(t, w.failures, "nothing was sent to the provider")
+		require.NoError(t, w.limits.AcquireGiven(t.Context(), limiter.Given{Environment: w.actor.Environment,
+			ConfigKey: "acme"}, outbound.Limits{}))
+		w.clock.Advance(time.Minute)
+		require.Contains(t, enter().text, "is connected</h1>")
 	})
 }
 
