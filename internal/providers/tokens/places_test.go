@@ -59,24 +59,36 @@ func TestDueInTurns(t *testing.T) {
 	})
 }
 
-// However many environments take as many places as they get, one that has none gets one.
+// However many environments take as many places as they get, at endpoints of their own or all at one, one that has none
+// gets one.
 func TestPlaceForEachEnvironment(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorker()
 		envs := rapid.IntRange(1, 40).Draw(t, "environments")
+		shared := rapid.Bool().Draw(t, "one endpoint")
+		endpoint := func(env, turn int) string {
+			if shared {
+				return "shared"
+			}
+			return fmt.Sprint(env, turn)
+		}
 		for turn := range maxExchanges {
 			for env := range envs {
-				w.enter(&row{environment: id.Environment(fmt.Sprint(env)), endpoint: fmt.Sprint(env, turn)})
+				w.enter(&row{environment: id.Environment(fmt.Sprint(env)), endpoint: endpoint(env, turn)})
 			}
 		}
-		if w.total > maxExchanges {
+		least, most, limit := 5, perEnvironment, maxExchanges
+		if shared {
+			least, most, limit = 2, perEndpoint, perHost
+		}
+		if w.total > limit {
 			t.Fatalf("%d exchanges", w.total)
 		}
-		if least := w.byEnv["0"]; least < 5 || least > perEnvironment {
-			t.Fatalf("%d places of %d environments", least, envs)
+		if got := w.byEnv["0"]; got < least || got > most {
+			t.Fatalf("%d places of %d environments", got, envs)
 		}
-		if !w.enter(&row{environment: "late", endpoint: "late"}) {
+		if !w.enter(&row{environment: "late", endpoint: endpoint(-1, 0)}) {
 			t.Fatalf("no place beside %d environments with %d places", envs, w.total)
 		}
 	})

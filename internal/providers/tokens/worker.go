@@ -26,6 +26,8 @@ const (
 	// freeForEach is how many places are free for each that an environment has, when it takes another. So each has fewer
 	// the more environments need many, and one that has none always gets some.
 	freeForEach = 4
+	// freeAtHost is the same for the places of a host. One environment alone gets perEndpoint of them.
+	freeAtHost = perHost/perEndpoint - 1
 )
 
 const (
@@ -74,7 +76,7 @@ func (w *worker) enter(r *row) bool {
 	defer w.mu.Unlock()
 	has := w.byEnv[r.environment]
 	if w.draining || has >= perEnvironment || has*freeForEach >= maxExchanges-w.total ||
-		w.byTarget[target(r)] >= perEndpoint || w.byHost[r.endpoint] >= perHost {
+		w.byTarget[target(r)]*freeAtHost >= perHost-w.byHost[r.endpoint] {
 		return false
 	}
 	w.total++
