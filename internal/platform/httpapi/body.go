@@ -74,8 +74,15 @@ type inspection struct {
 	decoder    *json.Decoder
 	registry   huma.Registry
 	at         []byte // the location
-	guesses    int    // how many unknown fields were compared with the known ones
+	holder     holder
+	guesses    int // how many unknown fields were compared with the known ones
 	violations []apperr.Detail
+}
+
+// holder is the object that has the present one as a member.
+type holder struct {
+	schema *huma.Schema
+	member string
 }
 
 // inspectBody returns the errors of a body. It returns none for a body that is not JSON, which Huma rejects.
@@ -131,7 +138,7 @@ func (i *inspection) token() (token json.Token, whole bool) {
 
 func (i *inspection) members(schema *huma.Schema) {
 	seen := map[string]bool{}
-	outer := len(i.at)
+	outer, held := len(i.at), i.holder
 	for i.decoder.More() {
 		token, whole := i.token()
 		name, _ := token.(string)
@@ -145,8 +152,9 @@ func (i *inspection) members(schema *huma.Schema) {
 			i.unknown(schema, name)
 		}
 		seen[name] = true
+		i.holder = holder{schema, name}
 		i.value(member(schema, name))
-		i.at = i.at[:outer]
+		i.at, i.holder = i.at[:outer], held
 	}
 	i.token() // the closing brace
 }
@@ -170,6 +178,10 @@ func (i *inspection) unknown(object *huma.Schema, name string) {
 	question := suggest.Question(name, known, nil)
 	if other := otherUnit(name, known); question == "" && other != "" {
 		question = ". Did you mean " + other + "?"
+	}
+	if outside := i.holder.member + "_" + name; question == "" && i.holder.schema != nil &&
+		i.holder.schema.Properties[outside] != nil { // such as webhook_secret for secret in webhook
+		question = ". Did you mean " + outside + ", outside of " + i.holder.member + "?"
 	}
 	if question != "" {
 		i.violation("unknown_field", "the field is unknown"+question)

@@ -217,8 +217,8 @@ func TestRefusedBodyIsBounded(t *testing.T) {
 		strings.Repeat("a", 1<<20)+`"}`).Code)
 }
 
-// A name that is nearly one of the declared ones is refused with that one, at any depth and in the query; one that is
-// far from all is only refused. One request cannot have more than ten looked for.
+// A name that is nearly one of the declared ones is refused with that one, at any depth and in the query, and so is one
+// that stands a level too deep; one that is far from all is only refused. One request cannot have more than ten looked for.
 func TestUnknownNamesAreExplained(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
@@ -234,6 +234,9 @@ func TestUnknownNamesAreExplained(t *testing.T) {
 		`{"name":"a","Coun_t":1,"parts":[{"size":1,"sizes":1}],"elsewhere":1}`)))
 	require.Equal(t, []string{"query.limits: " + unknownParameter + ". Did you mean limit?", "query.verbose: " +
 		unknownParameter}, messages(s.do(http.MethodGet, things+"?limits=1&verbose=1", "")))
+	require.Equal(t, []string{"body.inner.depth: " + unknown + ". Did you mean inner_depth, outside of inner?",
+		"body.parts[0].depth: " + unknown}, messages(s.do(http.MethodPost, things,
+		`{"name":"a","parts":[{"size":1,"depth":1}],"inner":{"depth":1}}`)))
 	var body, query strings.Builder
 	for i := range 30 {
 		fmt.Fprintf(&body, `,"count%d":1`, i)

@@ -83,6 +83,7 @@ type thing struct {
 	Whole  httpapi.OrNull[part]      `json:"whole,omitempty" doc:"d"`
 	Free   patch.Object              `json:"free,omitempty" doc:"d"`
 	Inner  patch.Optional[innerPart] `json:"inner,omitempty" doc:"d"`
+	Depth  *int                      `json:"inner_depth,omitempty" doc:"d"`
 }
 
 type part struct {

@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"io"
 	"net"
@@ -83,7 +84,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	if c.refused != "" {
 		text = c.refused
 	}
-	if _, err := c.Conn.Write(c.server.rejection(c.RemoteAddr(), status, text)); err != nil {
+	r := c.server.reject(context.Background(), c.RemoteAddr().String(), status, text)
+	if _, err := c.Conn.Write(r.text()); err != nil {
 		return 0, err
 	}
 	c.linger()

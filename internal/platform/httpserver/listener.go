@@ -164,8 +164,8 @@ func connState(c net.Conn, to http.ConnState) {
 	}
 }
 
-// handle returns a handler that marks the connection as written to by a handler.
-func handle(next http.Handler) http.Handler {
+// handle returns a handler that marks the connection as written to by a handler, and refuses large headers.
+func (s *Server) handle(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connKey{}).(*conn); ok {
 			c.handling.Store(true)
@@ -173,6 +173,21 @@ func handle(next http.Handler) http.Handler {
 				r.Body = &chunkedBody{r.Body, c}
 			}
 		}
+		if headSize(r) > maxHeaderBytes {
+			s.reject(r.Context(), r.RemoteAddr, http.StatusRequestHeaderFieldsTooLarge, "").writeTo(w, r)
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// headSize returns about how many bytes the request line and the headers have in HTTP/1.1.
+func headSize(r *http.Request) int {
+	size := len(r.Method) + len(r.RequestURI) + len(r.Host)
+	for name, values := range r.Header {
+		for _, v := range values {
+			size += len(name) + len(v) + len(": \r\n")
+		}
+	}
+	return size
 }

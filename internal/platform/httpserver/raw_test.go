@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"os"
 	"path/filepath"
 	"strings"
@@ -418,6 +419,44 @@ func TestSecureListener(t *testing.T) {
 	all = responses(t, exchange(t, dial(t, s.Addr()), "GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
 	require.Len(t, all, 1)
 	requireRejection(t, all[0], http.StatusBadRequest, "https://")
+
+	// Large headers end their request of HTTP/2, and no other of the same connection.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "example.com"},
+		ForceAttemptHTTP2: true, MaxConnsPerHost: 1}
+	for _, c := range []struct {
+		header map[string]string
+		status int
+	}{
+		{map[string]string{"A": strings.Repeat("a", 60<<10)}, http.StatusOK},
+		{map[string]string{"A": strings.Repeat("a", 70<<10)}, http.StatusRequestHeaderFieldsTooLarge},
+		{map[string]string{"A": strings.Repeat("a", 40<<10), "B": strings.Repeat("b", 40<<10)},
+			http.StatusRequestHeaderFieldsTooLarge},
+		{nil, http.StatusOK},
+	} {
+		reused := false
+		traced := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
+			reused = i.Reused
+		}})
+		request, err := http.NewRequestWithContext(traced, http.MethodGet, "https://"+s.Addr(), http.NoBody)
+		require.NoError(t, err)
+		for name, value := range c.header {
+			request.Header.Set(name, value)
+		}
+		resp, err := transport.RoundTrip(request)
+		require.NoError(t, err)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, c.status, resp.StatusCode)
+		if c.status != http.StatusOK {
+			requireRejection(t, response{status: resp.StatusCode, header: resp.Header, body: string(body), last: true},
+				c.status, "64 KiB")
+		}
+		if c.header == nil {
+			require.True(t, reused)
+		}
+	}
+	transport.CloseIdleConnections()
 
 	// A connection whose handshake is not complete does not keep the server from stopping.
 	waiting := dial(t, s.Addr())

@@ -20,7 +20,8 @@ const (
 	readTimeout       = time.Minute
 	writeTimeout      = 2 * time.Minute
 	idleTimeout       = 2 * time.Minute
-	maxHeaderBytes    = 64 << 10
+	// maxHeaderBytes bounds the request line and the headers.
+	maxHeaderBytes = 64 << 10
 )
 
 // Config configures a Server.
@@ -53,10 +54,12 @@ type Server struct {
 // New returns a Server that listens to nothing yet.
 func New(c Config) *Server {
 	s := &Server{cfg: c}
-	s.server = &http.Server{Handler: handle(c.Handler), ConnContext: connContext, ConnState: connState,
+	s.server = &http.Server{Handler: s.handle(c.Handler), ConnContext: connContext, ConnState: connState,
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
-		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug),
+		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		// net/http cuts a connection of HTTP/2 off, with all its requests, whose headers are larger than its limit.
+		MaxHeaderBytes: 2 * maxHeaderBytes,
+		ErrorLog:       slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug),
 		// The API responds to OPTIONS * itself, with a request id and a line in the log.
 		DisableGeneralOptionsHandler: true}
 	if c.WriteTimeout != 0 {
