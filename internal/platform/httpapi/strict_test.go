@@ -218,7 +218,8 @@ func TestRefusedBodyIsBounded(t *testing.T) {
 }
 
 // A name that is nearly one of the declared ones is refused with that one, at any depth and in the query, and so is one
-// that stands a level too deep; one that is far from all is only refused. One request cannot have more than ten looked for.
+// that stands a level too deep; one that is far from all is only refused. One request cannot have more than ten looked
+// for.
 func TestUnknownNamesAreExplained(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
