@@ -157,6 +157,11 @@ func TestWarningsAboutPatterns(t *testing.T) {
 		require.Equal(w.t, []string{"event_types[1]", "event_types[4]"}, got)
 		got, _ = create(object{"event_types": patterns})
 		require.Equal(w.t, []string{"event_types[1]", "event_types[4]"}, got, "Shopify is all that is connected")
+		for filter, want := range map[string][]string{`event.type == "orders/create"`: {"filter"},
+			`event.type == "orders.create" && event.body.topic == "orders/create"`: nil} {
+			got, _ = create(object{"event_types": []string{"*"}, "connection_id": "shop", "filter": filter})
+			require.Equal(w.t, want, got, filter)
+		}
 		got, _ = create(object{"event_types": []string{"order/create"}, "provider_config_key": "generic-hmac"})
 		require.Empty(w.t, got, "nothing is known of its types")
 

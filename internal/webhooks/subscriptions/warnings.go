@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sallyport/internal/providers/eventtypes"
+	"sallyport/internal/webhooks/filters"
 )
 
 // Warning points out a part of a subscription, or of a request about it, that is valid and probably not what was meant.
@@ -92,14 +93,14 @@ func isPatternOf(providers []*eventtypes.Provider, text string) bool {
 // filterWarnings returns the warnings about types in the filter as providers write them: it sees the types of stored
 // events, so that it would never match.
 func filterWarnings(sub *Subscription, providers []*eventtypes.Provider) (list []Warning) {
-	if !strings.Contains(sub.Filter, "event.type") {
+	compared := filters.ComparedWith(sub.Filter, "type")
+	if len(compared) == 0 {
 		return nil
 	}
 	for _, p := range providers {
 		for i := range p.Known {
 			k := &p.Known[i]
-			if k.Written != k.Type && len(list) < maxSuggestions && (strings.Contains(sub.Filter, "'"+k.Written+"'") ||
-				strings.Contains(sub.Filter, `"`+k.Written+`"`)) {
+			if k.Written != k.Type && len(list) < maxSuggestions && slices.Contains(compared, k.Written) {
 				list = append(list, Warning{"filter", ruleKnownType, fmt.Sprintf("the filter compares with %s, as %s writes it; "+
 					"the type of the stored event is %s", k.Written, p.Name, k.Type)})
 			}
