@@ -173,7 +173,7 @@ func (s *Server) handle(next http.Handler) http.Handler {
 				r.Body = &chunkedBody{r.Body, c}
 			}
 		}
-		if headSize(r) > maxHeaderBytes {
+		if headSize(r) > maxHeaderBytes+headSlack {
 			s.reject(r.Context(), r.RemoteAddr, http.StatusRequestHeaderFieldsTooLarge, "").writeTo(w, r)
 			return
 		}

@@ -22,6 +22,8 @@ const (
 	idleTimeout       = 2 * time.Minute
 	// maxHeaderBytes bounds the request line and the headers.
 	maxHeaderBytes = 64 << 10
+	// headSlack is how much larger they may be, for what a client does not count.
+	headSlack = 4 << 10
 )
 
 // Config configures a Server.
