@@ -97,16 +97,32 @@ const replaced = async (page, { hash, path, example }) => {
   }
 };
 
+// openForm opens the form of an operation, and returns its button to send. A click while the page shows the operations again,
+// with the ids of what the user has, opens nothing: as a person would, it clicks again.
+const openForm = async (page, section) => {
+  const button = client(page).getByRole("button", { name: /^Send/ }).filter({ visible: true }).first();
+  for (let attempts = 1; ; attempts++) {
+    await section.getByRole("button", { name: /Test Request/ }).first().click();
+    try {
+      await button.waitFor({ timeout: 10_000 });
+      return button;
+    } catch (error) {
+      if (attempts === 3) {
+        throw error;
+      }
+    }
+  }
+};
+
 // send opens the form of an operation, sends the request, and returns what has been received, with the place of Send.
 const send = async (page, section, { method, path }) => {
-  await section.getByRole("button", { name: /Test Request/ }).first().click();
+  const button = await openForm(page, section);
   const form = new RegExp("^/api/v1" + path.replaceAll(/\{\w+\}/g, "[^/]+") + "$");
   const response = page.waitForResponse(
     (r) => r.request().method() === method && form.test(new URL(r.url()).pathname) && !/[?]limit=(1|50)$/.test(r.url()),
   );
+  response.catch(() => {}); // what fails before it is reported
   const dialog = client(page);
-  const button = dialog.getByRole("button", { name: /^Send/ }).filter({ visible: true }).first();
-  await button.waitFor();
   const box = await button.boundingBox();
   await (task.telephone ? button.tap() : button.click());
   const received = await response;
@@ -182,8 +198,7 @@ const useDesk = async () => {
   for (const operation of task.others) {
     const section = await show(page, operation);
     const sample = await section.textContent();
-    await section.getByRole("button", { name: /Test Request/ }).first().click();
-    await client(page).getByRole("button", { name: /^Send/ }).filter({ visible: true }).first().waitFor();
+    await openForm(page, section);
     seen.others[operation.id] = { sample, form: await client(page).textContent() };
     await shoot(page, operation.id);
     await close(page);
