@@ -12,12 +12,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/app"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/platform/testkit/await"
 )
@@ -117,8 +119,12 @@ func (in installation) serve(t *testing.T, clk clock.Clock, flags ...string) ser
 	cfg, err := config.Load(append([]string{"--egress-allow=127.0.0.0/8", "--egress-allow-http"}, flags...), in.environ(),
 		os.ReadFile)
 	require.NoError(t, err)
-	a, err := app.New(t.Context(), app.Options{Config: cfg, Logger: slog.New(slog.DiscardHandler), Clock: clk,
-		Version: "test"})
+	o := app.Options{Config: cfg, Logger: slog.New(slog.DiscardHandler), Clock: clk, Version: "test"}
+	if _, manual := clk.(*clock.Manual); manual {
+		// The server would set its clock back to that of PostgreSQL whenever it compares them.
+		o.ClockOffset = func(context.Context, *db.DB, clock.Clock) (time.Duration, error) { return 0, nil }
+	}
+	a, err := app.New(t.Context(), o)
 	require.NoError(t, err)
 	stop := sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), await.Limit)
