@@ -8,7 +8,7 @@ import (
 	"sallyport/internal/webhooks/filters"
 )
 
-// Only texts that are compared with the field count, in whatever form, and not those that stand elsewhere in the
+// Only texts that are compared with the field count, in any form, and not those that stand elsewhere in the
 // filter.
 func TestComparedWith(t *testing.T) {
 	t.Parallel()
