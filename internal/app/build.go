@@ -160,6 +160,7 @@ func (p *parts) build() (*process, error) {
 		Prober:       probes.New(probes.Config{Client: p.client, Clock: p.clock}),
 		Protocol:     tokens.NewProtocol(p.client, p.clock),
 		Limits:       providerLimits,
+		Addresses:    p.client,
 		AllowHTTP:    p.cfg.Dev || p.cfg.EgressAllowHTTP,
 		Keyring:      verification.NewKeyring(verification.NewKeyFetcher(p.client)),
 		DedupeWindow: p.cfg.WebhookDedupeWindow,

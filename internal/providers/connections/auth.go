@@ -53,6 +53,7 @@ type authenticator struct {
 	prober    *probes.Prober
 	configs   *configs.Service
 	limits    *limiter.Limiter
+	addresses Addresses
 	allowHTTP bool
 	clock     clock.Clock
 	protocol  *tokens.Protocol
@@ -155,6 +156,7 @@ func (a *authenticator) aim(ctx context.Context, v *apperr.Violations, engine *o
 		if next.hosts, err = hostsOf(engine, mode, target, replacing || !hasToken(current.fields())); err != nil {
 			addError(v, err)
 		}
+		a.checkAddresses(v, engine, target, next.hosts)
 	}
 	if v.Err() == nil {
 		if err := a.checkClient(ctx, v, current, engine, target); err != nil {

@@ -257,6 +257,36 @@ func TestHostileSettings(t *testing.T) {
 	})
 }
 
+// Settings lead to no address to which no request may go: neither with credentials nor alone, as a change, or without a
+// test. A name is accepted; where it leads shows with each request.
+func TestSettingsLeadToNoPrivateAddress(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w, p := newWorld(t, s).withAPI(t), newProvider(t)
+		w.create(t, w.a, acmeConnection("acme-1", p.URL, bearer("good-token")))
+		get := func() connections.Connection {
+			c, err := w.svc.Get(t.Context(), access.Whole(w.a.Environment), "acme", "acme-1")
+			require.NoError(t, err)
+			return c
+		}
+		before := get()
+		for _, to := range []string{"http://169.254.169.254/latest", "https://10.0.0.1:8443", "https://[fd00::1]/v1",
+			"https://[::ffff:192.168.0.1]"} {
+			in := acmeConnection("acme-2", to, bearer("good-token"))
+			in.Untested = true
+			_, _, err := w.svc.Create(t.Context(), w.a, in)
+			require.Equal(t, []string{"connection_config.base_url target_refused"}, violations(t, err), to)
+			_, err = w.svc.Update(t.Context(), w.a, "acme", "acme-1", connections.Change{
+				ConnectionConfig: patch.To(map[string]*string{"base_url": &to})})
+			require.Equal(t, []string{"connection_config.base_url target_refused"}, violations(t, err), to)
+		}
+		require.Equal(t, before, get())
+		in := acmeConnection("acme-3", "https://api.nowhere.invalid", bearer("good-token"))
+		in.Untested = true
+		w.create(t, w.a, in)
+	})
+}
+
 // Stored credentials never go to another host than those they were given for: a connection whose settings would send
 // them elsewhere needs them again, and its test makes no request.
 func TestCredentialsBelongToTheirHosts(t *testing.T) {

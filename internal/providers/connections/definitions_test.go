@@ -67,6 +67,7 @@ func (w *world) newFolder(t testing.TB, text string) *folder {
 			Client: egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{})}),
 		Protocol: tokens.NewProtocol(egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{}),
 			w.clock),
+		Addresses: egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{}),
 		AllowHTTP: true,
 		DB:        w.store.DB, Clock: w.clock, Box: w.box, Providers: f.live, Environments: environments{},
 		Configs: f.configs, Logger: slog.New(slog.NewTextHandler(&w.log, nil)), OnChange: w.hooks,

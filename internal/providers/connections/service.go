@@ -54,6 +54,8 @@ type Config struct {
 	Protocol *tokens.Protocol
 	// Limits keeps tests within the limits of providers.
 	Limits *limiter.Limiter
+	// Addresses checks the hosts that settings choose, when they are stored. The egress policy checks every request again.
+	Addresses Addresses
 	// AllowHTTP accepts addresses of providers that begin with http://, as far as the egress policy allows them.
 	AllowHTTP bool
 	OnDelete  []DeleteHook
@@ -104,8 +106,8 @@ func New(cfg Config) (*Service, error) {
 		db: cfg.DB, clock: cfg.Clock, providers: cfg.Providers, environments: cfg.Environments, secrets: secrets,
 		configs:    cfg.Configs,
 		enrolments: enrolmentStore{cfg.Box}, auth: authenticator{providers: cfg.Providers, vault: cfg.Vault,
-			prober: cfg.Prober, configs: cfg.Configs, limits: cfg.Limits, allowHTTP: cfg.AllowHTTP, clock: cfg.Clock,
-			protocol: cfg.Protocol},
+			prober: cfg.Prober, configs: cfg.Configs, limits: cfg.Limits, addresses: cfg.Addresses, allowHTTP: cfg.AllowHTTP,
+			clock: cfg.Clock, protocol: cfg.Protocol},
 		inbound: cache.Cache[string, variants]{Max: maxCached}, seen: -1,
 		loader: loader{read: cfg.DB.Reserved(), paths: cfg.DB.Read(), providers: cfg.Providers, secrets: secrets,
 			keyring: cfg.Keyring, log: cfg.Logger, refusing: refusing},

@@ -113,6 +113,7 @@ func (w *world) newService(t testing.TB) *connections.Service {
 			Client: egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{})}),
 		Protocol: tokens.NewProtocol(egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{}),
 			w.clock),
+		Addresses: egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{}),
 		AllowHTTP: true,
 		DB:        w.store.DB, Clock: w.clock, Box: w.box, Providers: w.reg, Environments: environments{},
 		Configs: w.newConfigs(w.reg), Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
