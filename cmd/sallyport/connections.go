@@ -77,6 +77,7 @@ type connectionRow struct {
 	Status            string  `json:"status"`
 	StatusReason      *string `json:"status_reason"`
 	WebhookURL        *string `json:"webhook_url"`
+	ReconnectURL      *string `json:"reconnect_url"`
 	authRow
 	Webhook struct {
 		HasSecret     bool              `json:"has_secret"`
@@ -210,6 +211,9 @@ func (f apiFlags) connection(e *env, body json.RawMessage) error {
 		{"Connection", r.ProviderConfigKey + "/" + r.ConnectionID}, {"Provider", r.Provider}, {"UUID", r.UUID},
 		{"Owner", value(r.OwnerUserID)},
 		{"Status", r.Status}, {"Status reason", value(r.StatusReason)}}
+	if r.ReconnectURL != nil {
+		fields = append(fields, [2]string{"Reconnect URL", *r.ReconnectURL})
+	}
 	fields = append(fields, r.fields()...)
 	if r.WebhookURL == nil {
 		return e.printFields(append(fields, [][2]string{{"Tags", pairs(r.Tags)}, {"Metadata", metadata},

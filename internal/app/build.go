@@ -174,7 +174,7 @@ func (p *parts) build() (*process, error) {
 	links := connecting.New(connecting.Config{DB: p.db, Clock: p.clock, Box: p.box, Providers: p.providers,
 		Configs: configService, Connections: connections.NewLinker(conns), Teams: ids.Team,
 		Protocol: tokens.NewProtocol(p.client, p.clock), PublicURL: p.cfg.PublicURL,
-		OnFailure: own.ConnectFailed, Logger: p.log,
+		OnFailure: own.ConnectFailed, Logger: p.log, Pepper: p.installation.Pepper,
 		People: people{ids: ids, sso: ssoService, clock: p.clock, publicURL: p.cfg.PublicURL}})
 	others := fleet.New(fleet.Config{DB: p.db, Clock: p.clock, Logger: p.log, Node: p.node, Role: p.cfg.Role})
 	deliveryStore := deliveries.NewStore(deliveries.StoreConfig{DB: p.db, Events: eventStore, Logger: p.log,

@@ -52,7 +52,7 @@ func Dependencies() map[string][]string {
 			"identity/audit"},
 		"providers/limiter": {"providers/outbound"},
 		"providers/connecting": {"providers/connections", "providers/configs", "providers/registry", "providers/outbound",
-			"providers/oauth", "providers/tokens", "identity/audit"},
+			"providers/oauth", "providers/tokens", "identity/audit", "identity/installation"},
 
 		// Creating a connection with a link is one operation with creating one without.
 		"providers/connectionshttp": {"providers/connecting"},

@@ -83,16 +83,28 @@ func isLoopback(host string) bool {
 	return err == nil && a.IsLoopback()
 }
 
+// TeamOfEnvironment returns the team of an environment, or not_found.
+func (s *Service) TeamOfEnvironment(ctx context.Context, env id.Environment) (id.Team, error) {
+	e, err := s.live(ctx, env)
+	return e.Team, err
+}
+
 // RedirectURLs returns the URLs to which the connect page may send browsers of an environment back, or not_found.
 func (s *Service) RedirectURLs(ctx context.Context, env id.Environment) ([]string, error) {
+	e, err := s.live(ctx, env)
+	return e.RedirectURLs, err
+}
+
+// live returns an environment that is not deleted, or not_found.
+func (s *Service) live(ctx context.Context, env id.Environment) (Environment, error) {
 	e, found, err := db.One(ctx, s.db.Read(), environmentColumns, environmentTable,
 		new(db.Where).And("deleted_ms IS NULL").And("id = ?", string(env)), "")
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("read the environment: %w", err)
+		return Environment{}, fmt.Errorf("read the environment: %w", err)
 	case !found:
-		return nil, ErrNoEnvironment()
+		return Environment{}, ErrNoEnvironment()
 	default:
-		return e.RedirectURLs, nil
+		return e, nil
 	}
 }

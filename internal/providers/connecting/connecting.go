@@ -79,6 +79,10 @@ type link struct {
 	returned  string
 	createdAt time.Time
 	expiresAt time.Time
+	// unstored is true of a standing link that has no row yet, and replaces the id of the link whose place it takes then;
+	// empty for none.
+	unstored bool
+	replaces string
 }
 
 // Problem says in words why a page cannot go on. The words are for people and have no secret.
@@ -187,6 +191,8 @@ type Providers interface {
 type Teams interface {
 	// RedirectURLs returns the URLs to which browsers may be sent back, or not_found.
 	RedirectURLs(ctx context.Context, env id.Environment) ([]string, error)
+	// TeamOfEnvironment returns the team of an environment, or not_found.
+	TeamOfEnvironment(ctx context.Context, env id.Environment) (id.Team, error)
 	// NameOf returns the name of a team.
 	NameOf(ctx context.Context, team id.Team) (string, error)
 }
@@ -203,6 +209,18 @@ func hashOf(token secretbox.Secret) []byte {
 	if b, err := base64.RawURLEncoding.DecodeString(token.Reveal()); err != nil || len(b) != 32 {
 		return nil
 	}
+	return sumOf(token)
+}
+
+func sumOf(token secretbox.Secret) []byte {
 	sum := sha256.Sum256([]byte(token.Reveal()))
 	return sum[:]
+}
+
+// linkHash returns the hash of a link's token; nil for a text that is none.
+func linkHash(token secretbox.Secret) []byte {
+	if _, _, ok := standingParts(token); ok {
+		return sumOf(token)
+	}
+	return hashOf(token)
 }

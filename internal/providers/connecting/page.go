@@ -33,7 +33,7 @@ type opened struct {
 
 func linkProblem(words string) *Problem {
 	p := &Problem{Code: codeLink, Words: words}
-	if words == wordsUsed || words == wordsState { // the connection may well be there
+	if words == wordsUsed || words == wordsState || words == wordsWorks { // the connection may well be there
 		p.Title = "Nothing to do here"
 	}
 	return p
@@ -54,6 +54,9 @@ const (
 		"begun in another browser. Open the link again to see whether the account is connected."
 	wordsReplaced = "This connection has got or lost its credentials in another way since the link was made. Ask for " +
 		"another link where you got this one."
+	wordsStanding = "This link has expired, or the account has been connected since. Ask for another link where you got " +
+		"this one."
+	wordsWorks   = "The account is connected, and does not have to be connected again."
 	wordsCookies = "This page needs a cookie, which your browser has not sent. Permit cookies for this site, and open " +
 		"the link again."
 )
@@ -61,16 +64,17 @@ const (
 // find returns the link of a token for a browser, which may have no cookie yet. A link that has connected its
 // connection is found by the browser to which it belongs.
 func (s *Service) find(ctx context.Context, token, browser secretbox.Secret) (*opened, error) {
-	hash := hashOf(token)
+	hash := linkHash(token)
 	if hash == nil {
 		return nil, linkProblem(wordsUnknown)
 	}
 	l, found, err := findLink(ctx, s.cfg.DB.Read(), new(db.Where).And("token_hash = ?", hash))
+	if err == nil && !found {
+		l, err = s.standing(ctx, token)
+	}
 	switch {
 	case err != nil:
 		return nil, err
-	case !found:
-		return nil, linkProblem(wordsUnknown)
 	case l.connected && l.isOf(browser):
 	case l.connected:
 		return nil, linkProblem(wordsUsed)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sallyport/internal/identity/audit"
+	"sallyport/internal/identity/installation"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
@@ -37,6 +38,8 @@ type Config struct {
 	// OnFailure is called for each attempt that failed, up to a limit for each link.
 	OnFailure connections.FailureHook
 	Logger    *slog.Logger
+	// Pepper is what the tokens of standing links are made with.
+	Pepper installation.Pepper
 	// PublicURL is the URL at which browsers reach the service.
 	PublicURL string
 }

@@ -42,6 +42,11 @@ func (s *Service) Submit(ctx context.Context, token secretbox.Secret, v Visitor,
 	}
 	begun := false
 	err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
+		if o.unstored {
+			if kept, err := s.keep(ctx, tx, &o.link); err != nil || !kept {
+				return err
+			}
+		}
 		begun, err = begin(ctx, tx, &o.link, hashOf(browser))
 		return err
 	})

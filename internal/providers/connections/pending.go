@@ -9,6 +9,7 @@ import (
 	"sallyport/internal/identity/audit"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/outbound"
@@ -82,6 +83,21 @@ func (s Linker) Offer(ctx context.Context, actor access.Principal, providerConfi
 		}
 		return e.finish(ctx, &c, actionReconnect, details)
 	})
+}
+
+// ByUUID returns a connection of an environment, or not_found.
+func (s Linker) ByUUID(ctx context.Context, env id.Environment, uuid string) (Connection, error) {
+	c, err := read(ctx, s.db.Read(), new(db.Where).And("environment_id = ?", string(env)).And("uuid = ?", uuid))
+	if err != nil {
+		return Connection{}, err
+	}
+	return c, s.auth.describe(ctx, s.db.Read(), env, &c)
+}
+
+// Hold keeps other changes to a connection waiting until the transaction ends, or returns not_found.
+func (Linker) Hold(ctx context.Context, tx *sql.Tx, env id.Environment, providerConfigKey, connectionID string) error {
+	_, err := lock(ctx, tx, env, providerConfigKey, connectionID)
+	return err
 }
 
 // maxPending is how many connections of an environment may wait for a person. They cost nothing but rows, and are

@@ -199,6 +199,10 @@ type teams struct{ urls []string }
 
 func (t *teams) RedirectURLs(context.Context, id.Environment) ([]string, error) { return t.urls, nil }
 
+func (*teams) TeamOfEnvironment(context.Context, id.Environment) (id.Team, error) {
+	return "team_x", nil
+}
+
 func (*teams) NameOf(context.Context, id.Team) (string, error) { return "Team <b>X</b>", nil }
 
 type live struct{}
@@ -291,6 +295,7 @@ func newWorld(t *testing.T, s testkit.Store) *world {
 	w.svc = connecting.New(connecting.Config{DB: s.DB, Clock: w.clock, Box: box, Providers: reg, Configs: w.configs,
 		Connections: connections.NewLinker(w.conns), Teams: w.teams, Protocol: tokens.NewProtocol(client, w.clock),
 		Logger: slog.New(slog.NewJSONHandler(w.log, nil)), PublicURL: w.url,
+		Pepper: installation.Pepper("another pepper of the tests"),
 		OnFailure: func(_ context.Context, _ *sql.Tx, c *connections.Connection, reason string) error {
 			w.failures = append(w.failures, string(c.Status)+" "+reason)
 			return nil

@@ -21,8 +21,8 @@ func location(c *connections.Connection) string {
 }
 
 // viewMade returns the wire form of a connection with its link.
-func (h *handlers) viewMade(m *connecting.Made) connection {
-	out, link, at := h.view(m.Connection), m.URL.Reveal(), httpapi.Time(m.ExpiresAt)
+func (h *handlers) viewMade(ctx context.Context, m *connecting.Made) connection {
+	out, link, at := h.view(ctx, m.Connection), m.URL.Reveal(), httpapi.Time(m.ExpiresAt)
 	out.ConnectURL, out.ConnectExpiresAt, out.ConnectModes = &link, &at, []connectMode{}
 	for _, o := range m.Modes {
 		out.ConnectModes = append(out.ConnectModes, connectMode(o))
@@ -37,7 +37,7 @@ func (h *handlers) connect(ctx context.Context, in *createInput) (*createOutput,
 		return nil, err
 	}
 	return &createOutput{Versioned: httpapi.Version(m.Connection.Version()), Status: http.StatusCreated,
-		Location: location(&m.Connection), Body: h.viewMade(&m)}, nil
+		Location: location(&m.Connection), Body: h.viewMade(ctx, &m)}, nil
 }
 
 // reconnect makes a link for a connection.
@@ -46,7 +46,22 @@ func (h *handlers) reconnect(ctx context.Context, in *operateInput) (*operateOut
 	if err != nil {
 		return nil, err
 	}
-	v := h.viewMade(&m)
+	v := h.viewMade(ctx, &m)
 	return &operateOutput{Versioned: httpapi.Version(m.Connection.Version()), Body: result{connection: &v,
 		version: httpapi.Version(m.Connection.Version())}}, nil
+}
+
+// standing returns the standing link of a connection for callers who may write it, and when it expires; nil where there
+// is none.
+func (h *handlers) standing(ctx context.Context, c *connections.Connection) (*string, *httpapi.Time) {
+	// An API key gets here only with a grant for connections, which opens all of their operations.
+	if p := access.From(ctx); p.Kind != access.KindAPIKey && !p.Has(access.ConnectionsWrite) {
+		return nil, nil
+	}
+	link, until, err := h.links.StandingURL(ctx, c)
+	if err != nil || link == "" {
+		return nil, nil // the connection is shown also while its configuration cannot be read
+	}
+	text, at := link.Reveal(), httpapi.Time(until)
+	return &text, &at
 }

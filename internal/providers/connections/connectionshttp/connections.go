@@ -133,11 +133,14 @@ type connectionOutput struct {
 	Body connection
 }
 
-func (h *handlers) output(c connections.Connection, err error) (*connectionOutput, error) {
-	if err != nil {
-		return nil, err
+// output returns what makes the response from the outcome of a rule.
+func (h *handlers) output(ctx context.Context) func(c connections.Connection, err error) (*connectionOutput, error) {
+	return func(c connections.Connection, err error) (*connectionOutput, error) {
+		if err != nil {
+			return nil, err
+		}
+		return &connectionOutput{Versioned: httpapi.Version(c.Version()), Body: h.view(ctx, c)}, nil
 	}
-	return &connectionOutput{Versioned: httpapi.Version(c.Version()), Body: h.view(c)}, nil
 }
 
 type createInput struct{ Body creation }
@@ -159,7 +162,7 @@ func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, 
 		return nil, err
 	}
 	out := &createOutput{Versioned: httpapi.Version(c.Version()), Status: http.StatusOK,
-		Body: h.view(c)}
+		Body: h.view(ctx, c)}
 	if created {
 		out.Status = http.StatusCreated
 		out.Location = location(&c)
@@ -209,14 +212,14 @@ func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]c
 	return h.svc.List(ctx, access.From(ctx).View(), f, p)
 }
 
-func (h *handlers) viewListed(_ context.Context, c *connections.Connection) connection {
-	return h.view(*c)
+func (h *handlers) viewListed(ctx context.Context, c *connections.Connection) connection {
+	return h.view(ctx, *c)
 }
 
 func (h *handlers) get(ctx context.Context, in *Item) (*connectionOutput, error) {
 	view := access.From(ctx).View()
 	c, err := h.svc.Get(ctx, view, in.Provider, in.ConnectionID)
-	return h.output(c, connections.Explain(ctx, h.svc, view.Environment, in.Provider, err))
+	return h.output(ctx)(c, connections.Explain(ctx, h.svc, view.Environment, in.Provider, err))
 }
 
 type updateInput struct {
@@ -225,7 +228,7 @@ type updateInput struct {
 }
 
 func (h *handlers) update(ctx context.Context, in *updateInput) (*connectionOutput, error) {
-	return h.output(h.svc.Update(ctx, access.From(ctx), in.Provider, in.ConnectionID, in.Body.domain()))
+	return h.output(ctx)(h.svc.Update(ctx, access.From(ctx), in.Provider, in.ConnectionID, in.Body.domain()))
 }
 
 func (h *handlers) delete(ctx context.Context, in *Item) (*struct{}, error) {
@@ -271,14 +274,14 @@ type operation func(ctx context.Context, h *handlers, in *Item) (result, error)
 func operations() map[string]operation {
 	set := func(status connections.Status) operation {
 		return func(ctx context.Context, h *handlers, in *Item) (result, error) {
-			return h.result(h.svc.SetStatus(ctx, access.From(ctx), in.Provider, in.ConnectionID, status))
+			return h.result(ctx)(h.svc.SetStatus(ctx, access.From(ctx), in.Provider, in.ConnectionID, status))
 		}
 	}
 	return map[string]operation{
 		"disable": set(connections.Disabled),
 		"enable":  set(connections.Active),
 		"rotate_webhook_path": func(ctx context.Context, h *handlers, in *Item) (result, error) {
-			return h.result(h.svc.RotatePath(ctx, access.From(ctx), in.Provider, in.ConnectionID))
+			return h.result(ctx)(h.svc.RotatePath(ctx, access.From(ctx), in.Provider, in.ConnectionID))
 		},
 		"delete": func(ctx context.Context, h *handlers, in *Item) (result, error) {
 			r, err := h.renewer.Delete(ctx, access.From(ctx), in.Provider, in.ConnectionID)
@@ -289,7 +292,7 @@ func operations() map[string]operation {
 			return ended(false, r, err)
 		},
 		"refresh": func(ctx context.Context, h *handlers, in *Item) (result, error) {
-			return h.result(h.renewer.Refresh(ctx, access.From(ctx), in.Provider, in.ConnectionID))
+			return h.result(ctx)(h.renewer.Refresh(ctx, access.From(ctx), in.Provider, in.ConnectionID))
 		},
 	}
 }
@@ -303,12 +306,15 @@ func ended(deleted bool, r connections.Revocation, err error) (result, error) {
 		Reason: httpapi.NullIfEmpty(r.Reason)}}, nil
 }
 
-func (h *handlers) result(c connections.Connection, err error) (result, error) {
-	if err != nil {
-		return result{}, err
+// result returns what makes the response from the outcome of an operation.
+func (h *handlers) result(ctx context.Context) func(c connections.Connection, err error) (result, error) {
+	return func(c connections.Connection, err error) (result, error) {
+		if err != nil {
+			return result{}, err
+		}
+		v := h.view(ctx, c)
+		return result{connection: &v, version: httpapi.Version(c.Version())}, nil
 	}
-	v := h.view(c)
-	return result{connection: &v, version: httpapi.Version(c.Version())}, nil
 }
 
 func (h *handlers) operate(ctx context.Context, in *operateInput) (*operateOutput, error) {
@@ -321,7 +327,7 @@ func (h *handlers) operate(ctx context.Context, in *operateInput) (*operateOutpu
 		}
 		return &operateOutput{Versioned: r.version, Body: r}, nil
 	}
-	r, err := h.result(h.svc.Update(ctx, access.From(ctx), in.Provider, in.ConnectionID, in.Body.domain()))
+	r, err := h.result(ctx)(h.svc.Update(ctx, access.From(ctx), in.Provider, in.ConnectionID, in.Body.domain()))
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package connectionshttp
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 
@@ -95,6 +96,13 @@ type connection struct {
 	ConnectExpiresAt *httpapi.Time `json:"connect_expires_at" nullable:"true" example:"2026-12-24T18:00:00.000Z"`
 	// The ways to connect, in the order of the provider's definition; `null` where `connect_url` is.
 	ConnectModes []connectMode `json:"connect_modes" nullable:"true"`
+	// The URL of a page on which a person connects the same account again, for a connection that works only after that
+	// (`needs_reauth`, `expired` or `revoked`); `null` for others, for callers who may not write connections, and where
+	// the provider configuration has no way to connect. It changes every 12 hours and can be used for 12 to 24, until
+	// the account is connected, or until `reconnect` makes another link. The person who opens it needs no other right.
+	ReconnectURL *string `json:"reconnect_url" readOnly:"true" example:"https://gateway.example.com/connect/6vXo0c6nq1y1b3a2Q0m5Zr4Wc8Yt7Ud9Ke1Lf2Mg3Nh.0198b2f4-6f0e-7c3a-9d52-6a1f0c7e8b34.env_06f3k2m9q0x8v4t7b5n1"`
+	// When `reconnect_url` expires; `null` where that is.
+	ReconnectExpiresAt *httpapi.Time `json:"reconnect_expires_at" nullable:"true" example:"2026-12-24T12:00:00.000Z"`
 	// When the connection was created.
 	CreatedAt httpapi.Time `json:"created_at"`
 	// When the connection was last changed.
@@ -174,8 +182,9 @@ func viewDuplicates(d connections.Duplicates) duplicates {
 }
 
 // view returns the wire form of a connection.
-func (h *handlers) view(c connections.Connection) connection {
+func (h *handlers) view(ctx context.Context, c connections.Connection) connection {
 	received := h.svc.Duplicates(&c)
+	reconnectURL, reconnectUntil := h.standing(ctx, &c)
 	return connection{
 		UUID:         c.UUID,
 		ConnectionID: c.ConnectionID,
@@ -195,24 +204,26 @@ func (h *handlers) view(c connections.Connection) connection {
 			SecretRequired:       received.NeedsSecret,
 			SecretHint:           httpapi.NullIfEmpty(c.SecretHint),
 		},
-		ProviderConfigKey: c.ProviderConfigKey,
-		Provider:          c.Provider,
-		EnvironmentID:     string(c.Environment),
-		AuthMode:          c.AuthMode,
-		OwnerUserID:       httpapi.NullIfEmpty(c.OwnerUserID),
-		ConnectionConfig:  c.Config,
-		Credentials:       viewCredentials(&c),
-		Scopes:            viewScopes(c.Credentials),
-		Account:           viewAccount(c.Account),
-		Health:            viewHealth(c.Health),
-		RateLimit:         viewRateLimit(c.RateLimit),
-		Status:            c.Status,
-		StatusReason:      httpapi.NullIfEmpty(c.StatusReason),
-		Tags:              c.Tags,
-		Metadata:          c.Metadata,
-		WebhookURL:        h.webhookURL(&c),
-		CreatedAt:         httpapi.Time(c.CreatedAt),
-		UpdatedAt:         httpapi.Time(c.UpdatedAt),
+		ProviderConfigKey:  c.ProviderConfigKey,
+		Provider:           c.Provider,
+		EnvironmentID:      string(c.Environment),
+		AuthMode:           c.AuthMode,
+		OwnerUserID:        httpapi.NullIfEmpty(c.OwnerUserID),
+		ConnectionConfig:   c.Config,
+		Credentials:        viewCredentials(&c),
+		Scopes:             viewScopes(c.Credentials),
+		Account:            viewAccount(c.Account),
+		Health:             viewHealth(c.Health),
+		RateLimit:          viewRateLimit(c.RateLimit),
+		Status:             c.Status,
+		StatusReason:       httpapi.NullIfEmpty(c.StatusReason),
+		Tags:               c.Tags,
+		Metadata:           c.Metadata,
+		WebhookURL:         h.webhookURL(&c),
+		ReconnectURL:       reconnectURL,
+		ReconnectExpiresAt: reconnectUntil,
+		CreatedAt:          httpapi.Time(c.CreatedAt),
+		UpdatedAt:          httpapi.Time(c.UpdatedAt),
 	}
 }
 

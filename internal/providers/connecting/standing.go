@@ -1,0 +1,176 @@
+package connecting
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"database/sql"
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/connections"
+)
+
+// A standing link is a link that a connection has by itself as long as a person has to connect it again. It follows
+// from the connection, the credentials it is to replace, and a period of time, so that every node returns the same
+// without storing it; its row is stored when its form is submitted for the first time. A link that someone has made
+// since the period began is used in its place, as long as that leads to something.
+
+// standingPeriod is how often the standing link of a connection changes. It is valid until the end of the next period,
+// so for at least one.
+const standingPeriod = 12 * time.Hour
+
+// StandingURL returns the URL of a connection's standing link, and when it expires. It is empty for a connection that
+// no one has to connect again, and where the provider configuration has nothing with which anyone could.
+func (s *Service) StandingURL(ctx context.Context, c *connections.Connection) (secretbox.Secret, time.Time, error) {
+	if !isToReconnect(c) {
+		return "", time.Time{}, nil
+	}
+	config, ok, err := s.cfg.Configs.Resolve(ctx, c.Environment, c.ProviderConfigKey)
+	if err != nil || !ok {
+		return "", time.Time{}, err
+	}
+	provider, ok := s.cfg.Providers.Get(config.Provider)
+	if !ok || provider.Outbound == nil || len(connectable(provider.Outbound, config, modeOf(c))) == 0 {
+		return "", time.Time{}, nil
+	}
+	period := periodOf(s.cfg.Clock.Now())
+	return s.url(s.standingToken(c, period)), endOf(period), nil
+}
+
+// isToReconnect reports whether a connection works again only after a person has connected it.
+func isToReconnect(c *connections.Connection) bool {
+	switch c.Status {
+	case connections.NeedsReauth, connections.Expired, connections.Revoked:
+		return true
+	default:
+		return false
+	}
+}
+
+func periodOf(t time.Time) int64 { return t.Unix() / int64(standingPeriod/time.Second) }
+
+func startOf(period int64) time.Time {
+	return time.Unix(period*int64(standingPeriod/time.Second), 0).UTC()
+}
+
+// endOf is when the link of a period expires.
+func endOf(period int64) time.Time { return startOf(period + 2) }
+
+// standingToken returns the token of a connection's standing link: a MAC, the connection and its environment.
+func (s *Service) standingToken(c *connections.Connection, period int64) secretbox.Secret {
+	text := strings.Join([]string{string(c.Environment), c.UUID, strconv.FormatInt(givenMillis(c), 10),
+		strconv.FormatInt(period, 10)}, "\n")
+	mac := s.cfg.Pepper.MAC("connect-standing-link", []byte(text))
+	return secretbox.Secret(base64.RawURLEncoding.EncodeToString(mac) + "." + c.UUID + "." + string(c.Environment))
+}
+
+// standingParts returns the connection of a standing link's token; false for a text that is none.
+func standingParts(token secretbox.Secret) (env id.Environment, uuid string, ok bool) {
+	parts := strings.Split(token.Reveal(), ".")
+	if len(parts) != 3 {
+		return "", "", false
+	}
+	mac, err := base64.RawURLEncoding.DecodeString(parts[0])
+	if err != nil || len(mac) != sha256.Size || !id.IsUUID(parts[1]) || !id.Is(id.PrefixEnvironment, parts[2]) {
+		return "", "", false
+	}
+	return id.Environment(parts[2]), parts[1], true
+}
+
+// standing returns the standing link of a token that has no row yet, or a *Problem.
+func (s *Service) standing(ctx context.Context, token secretbox.Secret) (link, error) {
+	env, uuid, ok := standingParts(token)
+	if !ok {
+		return link{}, linkProblem(wordsUnknown)
+	}
+	c, err := s.cfg.Connections.ByUUID(ctx, env, uuid)
+	if apperr.Is(err, apperr.CodeNotFound) {
+		return link{}, linkProblem(wordsUnknown)
+	}
+	if err != nil {
+		return link{}, err
+	}
+	now := s.cfg.Clock.Now()
+	period := periodOf(now)
+	if !s.isStanding(&c, token, period) {
+		if period--; !s.isStanding(&c, token, period) {
+			// Of an earlier period, or for credentials that were replaced. Which of them is not said to someone who guesses.
+			return link{}, linkProblem(wordsStanding)
+		}
+	}
+	if !isToReconnect(&c) {
+		return link{}, linkProblem(wordsWorks)
+	}
+	row, found, err := findLink(ctx, s.cfg.DB.Read(), new(db.Where).And("environment_id = ?", string(env)).
+		And("connection_uuid = ?", uuid))
+	if err != nil {
+		return link{}, err
+	}
+	if found && subtle.ConstantTimeCompare(row.tokenHash, linkHash(token)) == 1 {
+		return row, nil // another request has stored it meanwhile
+	}
+	if found && s.outranks(&row, &c, period, now) {
+		return link{}, linkProblem(wordsUnknown)
+	}
+	team, err := s.cfg.Teams.TeamOfEnvironment(ctx, env)
+	if err != nil {
+		return link{}, err
+	}
+	config, ok, err := s.cfg.Configs.Resolve(ctx, env, c.ProviderConfigKey)
+	if err != nil {
+		return link{}, err
+	}
+	if !ok {
+		return link{}, linkProblem(wordsChanged)
+	}
+	return link{id: id.NewUUID(), tokenHash: linkHash(token), connectionUUID: uuid, environment: env, team: team,
+		providerConfigKey: c.ProviderConfigKey, connectionID: c.ConnectionID, mode: modeOf(&c), clientID: config.ClientID,
+		credentialsMillis: givenMillis(&c), createdAt: now, expiresAt: endOf(period), unstored: true,
+		replaces: row.id}, nil
+}
+
+func (s *Service) isStanding(c *connections.Connection, token secretbox.Secret, period int64) bool {
+	want := s.standingToken(c, period)
+	return subtle.ConstantTimeCompare([]byte(want), []byte(token)) == 1
+}
+
+// outranks reports whether the link that a connection has is to be used in place of its standing link of a period:
+// someone has made it since, and it still leads to something.
+func (s *Service) outranks(l *link, c *connections.Connection, period int64, now time.Time) bool {
+	before := linkHash(s.standingToken(c, period-1))
+	return !l.connected && now.Before(l.expiresAt) && l.attempts < maxAttempts && !l.isStale(c) &&
+		!l.createdAt.Before(startOf(period)) && subtle.ConstantTimeCompare(l.tokenHash, before) != 1
+}
+
+// keep stores a standing link, in place of the link that the connection has, unless another request has stored it
+// already. It reports false if the link is not valid any more.
+func (s *Service) keep(ctx context.Context, tx *sql.Tx, l *link) (bool, error) {
+	if err := s.cfg.Connections.Hold(ctx, tx, l.environment, l.providerConfigKey, l.connectionID); err != nil {
+		return false, err
+	}
+	w := new(db.Where).And("environment_id = ?", string(l.environment)).And("connection_uuid = ?", l.connectionUUID)
+	row, found, err := findLink(ctx, tx, w)
+	switch {
+	case err != nil:
+		return false, err
+	case found && subtle.ConstantTimeCompare(row.tokenHash, l.tokenHash) == 1:
+		row.modes = l.modes
+		*l = row
+		return true, nil
+	case row.id != l.replaces: // made since the link was read
+		return false, nil
+	}
+	if err := replaceLink(ctx, tx, l); err != nil {
+		return false, fmt.Errorf("keep a standing link: %w", err)
+	}
+	l.unstored = false
+	return true, nil
+}
