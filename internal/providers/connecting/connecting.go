@@ -79,10 +79,8 @@ type link struct {
 	returned  string
 	createdAt time.Time
 	expiresAt time.Time
-	// unstored is true of a standing link that has no row yet, and replaces the id of the link whose place it takes then;
-	// empty for none.
+	// unstored is true of a standing link that has no row yet.
 	unstored bool
-	replaces string
 }
 
 // Problem says in words why a page cannot go on. The words are for people and have no secret.

@@ -6,7 +6,6 @@ import (
 	"crypto/subtle"
 	"database/sql"
 	"encoding/base64"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -20,8 +19,8 @@ import (
 
 // A standing link is a link that a connection has by itself as long as a person has to connect it again. It follows
 // from the connection, the credentials it is to replace, and a period of time, so that every node returns the same
-// without storing it; its row is stored when its form is submitted for the first time. A link that someone has made
-// since the period began is used in its place, as long as that leads to something.
+// without storing it. Its row is stored when its form is submitted for the first time, in place of that of any other
+// link of the connection.
 
 // standingPeriod is how often the standing link of a connection changes. It is valid until the end of the next period,
 // so for at least one.
@@ -117,9 +116,6 @@ func (s *Service) standing(ctx context.Context, token secretbox.Secret) (link, e
 	if found && subtle.ConstantTimeCompare(row.tokenHash, linkHash(token)) == 1 {
 		return row, nil // another request has stored it meanwhile
 	}
-	if found && s.outranks(&row, &c, period, now) {
-		return link{}, linkProblem(wordsUnknown)
-	}
 	team, err := s.cfg.Teams.TeamOfEnvironment(ctx, env)
 	if err != nil {
 		return link{}, err
@@ -133,8 +129,7 @@ func (s *Service) standing(ctx context.Context, token secretbox.Secret) (link, e
 	}
 	return link{id: id.NewUUID(), tokenHash: linkHash(token), connectionUUID: uuid, environment: env, team: team,
 		providerConfigKey: c.ProviderConfigKey, connectionID: c.ConnectionID, mode: modeOf(&c), clientID: config.ClientID,
-		credentialsMillis: givenMillis(&c), createdAt: now, expiresAt: endOf(period), unstored: true,
-		replaces: row.id}, nil
+		credentialsMillis: givenMillis(&c), createdAt: now, expiresAt: endOf(period), unstored: true}, nil
 }
 
 func (s *Service) isStanding(c *connections.Connection, token secretbox.Secret, period int64) bool {
@@ -142,35 +137,21 @@ func (s *Service) isStanding(c *connections.Connection, token secretbox.Secret, 
 	return subtle.ConstantTimeCompare([]byte(want), []byte(token)) == 1
 }
 
-// outranks reports whether the link that a connection has is to be used in place of its standing link of a period:
-// someone has made it since, and it still leads to something.
-func (s *Service) outranks(l *link, c *connections.Connection, period int64, now time.Time) bool {
-	before := linkHash(s.standingToken(c, period-1))
-	return !l.connected && now.Before(l.expiresAt) && l.attempts < maxAttempts && !l.isStale(c) &&
-		!l.createdAt.Before(startOf(period)) && subtle.ConstantTimeCompare(l.tokenHash, before) != 1
-}
-
 // keep stores a standing link, in place of the link that the connection has, unless another request has stored it
-// already. It reports false if the link is not valid any more.
-func (s *Service) keep(ctx context.Context, tx *sql.Tx, l *link) (bool, error) {
+// already.
+func (s *Service) keep(ctx context.Context, tx *sql.Tx, l *link) error {
 	if err := s.cfg.Connections.Hold(ctx, tx, l.environment, l.providerConfigKey, l.connectionID); err != nil {
-		return false, err
+		return err
 	}
-	w := new(db.Where).And("environment_id = ?", string(l.environment)).And("connection_uuid = ?", l.connectionUUID)
-	row, found, err := findLink(ctx, tx, w)
+	row, found, err := findLink(ctx, tx, new(db.Where).And("environment_id = ?", string(l.environment)).
+		And("connection_uuid = ?", l.connectionUUID))
 	switch {
 	case err != nil:
-		return false, err
+		return err
 	case found && subtle.ConstantTimeCompare(row.tokenHash, l.tokenHash) == 1:
-		row.modes = l.modes
 		*l = row
-		return true, nil
-	case row.id != l.replaces: // made since the link was read
-		return false, nil
-	}
-	if err := replaceLink(ctx, tx, l); err != nil {
-		return false, fmt.Errorf("keep a standing link: %w", err)
+		return nil
 	}
 	l.unstored = false
-	return true, nil
+	return replaceLink(ctx, tx, l)
 }

@@ -22,7 +22,8 @@ type Given struct {
 }
 
 // TooManyGiven is the message to a caller who is refused.
-const TooManyGiven = "The environment has tested too many credentials at this provider; send them later"
+const TooManyGiven = "The environment has tested too many credentials at this provider; send them later, or with " +
+	`"test": false, which stores them without a test`
 
 // maxGivenHosts bounds the hosts that a test counts for. Definitions name fewer.
 const maxGivenHosts = 8

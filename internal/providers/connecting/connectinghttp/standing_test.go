@@ -121,24 +121,33 @@ func TestStandingLinkEnds(t *testing.T) {
 	})
 }
 
-// A link that someone makes takes the place of the standing one, as it takes that of any other, as long as it leads to
-// something.
-func TestMadeLinkOutranksStanding(t *testing.T) {
+// The standing link stays valid next to a link that someone has made, because the connection goes on to show it. The one
+// that is submitted last is the connection's.
+func TestStandingNextToMadeLink(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		w := newWorld(t, s)
 		w.connectedThenDead("c")
-		link, b := w.standing("c"), w.browser()
-		require.Equal(t, http.StatusUnprocessableEntity, b.submit(link, "mode", "api_key").status)
-		made, err := w.svc.Reconnect(t.Context(), w.actor, "acme", "c", connecting.Terms{})
-		require.NoError(t, err)
-		require.Contains(t, b.open(link).text, "a newer link has replaced it")
-		require.Contains(t, b.submit(link, "mode", "api_key", "credential.api_key", "good-key").text,
-			"a newer link has replaced it")
-		require.Equal(t, http.StatusOK, w.browser().open(made.URL.Reveal()).status)
-		w.clock.Advance(connecting.DefaultLifetime)
-		require.Equal(t, http.StatusOK, w.browser().submit(link, "mode", "api_key", "credential.api_key", "good-key").status)
-		require.Contains(t, w.browser().open(made.URL.Reveal()).text, "not valid")
+		reconnect := func() string {
+			made, err := w.svc.Reconnect(t.Context(), w.actor, "acme", "c", connecting.Terms{})
+			require.NoError(t, err)
+			return made.URL.Reveal()
+		}
+		link := w.standing("c")
+		made := reconnect()
+		require.Equal(t, link, w.standing("c"))
+		require.Equal(t, http.StatusOK, w.browser().open(link).status)
+		require.Equal(t, http.StatusOK, w.browser().open(made).status)
+		b := w.browser()
+		b.open(link)
+		require.Contains(t, b.submit(link, "mode", "api_key").text, "again</h1>")
+		require.Contains(t, w.browser().open(made).text, "a newer link has replaced it")
+
+		made = reconnect()
+		require.Equal(t, http.StatusOK, w.browser().open(link).status, "it belongs to no browser any more")
+		w.clock.Advance(time.Second)
+		require.Equal(t, http.StatusOK, w.browser().submit(made, "mode", "api_key", "credential.api_key", "good-key").status)
+		require.Contains(t, w.browser().open(link).text, "the account has been connected since")
 	})
 }
 
