@@ -72,6 +72,9 @@ func (s *Service) find(ctx context.Context, token, browser secretbox.Secret) (*o
 	if err == nil && !found {
 		l, err = s.standing(ctx, token)
 	}
+	if _, _, ok := standingParts(token); ok && err == nil && !l.connected && l.browserHash != nil && !l.isOf(browser) {
+		l = l.freed()
+	}
 	switch {
 	case err != nil:
 		return nil, err

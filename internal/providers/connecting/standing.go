@@ -137,20 +137,31 @@ func (s *Service) isStanding(c *connections.Connection, token secretbox.Secret, 
 	return subtle.ConstantTimeCompare([]byte(want), []byte(token)) == 1
 }
 
-// keep stores a standing link, in place of the link that the connection has, unless another request has stored it
-// already.
-func (s *Service) keep(ctx context.Context, tx *sql.Tx, l *link) error {
+// freed returns a stored standing link as another browser finds it that begins anew: the connection shows the link for
+// hours, so that a person may well go on with it on another device. What the first browser has proven is not taken over.
+func (l *link) freed() link {
+	out := *l
+	out.id, out.browserHash, out.signedInMillis, out.returned, out.unstored = id.NewUUID(), nil, 0, "", true
+	return out
+}
+
+// keep stores a standing link for a browser, in place of the link that the connection has, unless that is the same for
+// the same browser.
+func (s *Service) keep(ctx context.Context, tx *sql.Tx, l *link, browserHash []byte) error {
 	if err := s.cfg.Connections.Hold(ctx, tx, l.environment, l.providerConfigKey, l.connectionID); err != nil {
 		return err
 	}
 	row, found, err := findLink(ctx, tx, new(db.Where).And("environment_id = ?", string(l.environment)).
 		And("connection_uuid = ?", l.connectionUUID))
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case found && subtle.ConstantTimeCompare(row.tokenHash, l.tokenHash) == 1:
-		*l = row
-		return nil
+	}
+	if found && subtle.ConstantTimeCompare(row.tokenHash, l.tokenHash) == 1 {
+		if row.connected || row.browserHash == nil || subtle.ConstantTimeCompare(row.browserHash, browserHash) == 1 {
+			*l = row
+			return nil
+		}
+		*l = row.freed() // with its attempts
 	}
 	l.unstored = false
 	return replaceLink(ctx, tx, l)

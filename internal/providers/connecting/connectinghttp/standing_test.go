@@ -48,7 +48,7 @@ func (w *world) standing(connectionID string) string {
 }
 
 // A connection that a person has to connect again has a link by itself. It connects the same account only, works once,
-// belongs to the first browser that submits it, and stores nothing before that.
+// and stores nothing before its form is submitted.
 func TestStandingLink(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -68,7 +68,6 @@ func TestStandingLink(t *testing.T) {
 		w.provider.set(func(p *provider) { p.account = "8" })
 		require.Contains(t, b.submit(link, "mode", "api_key", "credential.api_key", "good-key").text,
 			"another account than the one that this connection is for")
-		require.Contains(t, w.browser().open(link).text, "opened in another browser")
 		w.provider.set(func(p *provider) { p.account = "7" })
 		w.clock.Advance(time.Second)
 		require.Equal(t, http.StatusOK, b.submit(link, "mode", "api_key", "credential.api_key", "good-key").status)
@@ -187,14 +186,37 @@ func TestForgedStandingLink(t *testing.T) {
 	})
 }
 
-// Of browsers that submit a standing link at the same time for the first time, it belongs to one.
-func TestStandingLinkBelongsToOneBrowser(t *testing.T) {
+// A person can go on with a standing link in another browser. The first one cannot end what it has begun then, and what
+// it has proven is not the other's.
+func TestStandingLinkOnAnotherDevice(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w := newWorld(t, s)
+		w.client("client")
+		made := w.link("c", "oauth2")
+		first := w.browser()
+		require.Equal(t, http.StatusOK, first.comeBack("acme", granted(first.authorize(made, "oauth2").Get("state"))).status)
+		w.kill("c")
+		w.clock.Advance(time.Second)
+		link, second := w.standing("c"), w.browser()
+		away := first.authorize(link, "oauth2")
+		require.Equal(t, http.StatusOK, second.open(link).status)
+		q := second.authorize(link, "oauth2")
+		require.Contains(t, first.comeBack("acme", granted(away.Get("state"))).text, "This page is out of date")
+		require.Equal(t, http.StatusOK, second.comeBack("acme", granted(q.Get("state"))).status)
+		require.EqualValues(t, "active", w.get("c").Status)
+		require.Contains(t, first.open(link).text, "has been used")
+	})
+}
+
+// However many browsers begin, a standing link has as many attempts as any other.
+func TestStandingLinkHasItsAttempts(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		w := newWorld(t, s)
 		w.connectedThenDead("c")
 		link := w.standing("c")
-		texts := make([]string, 8)
+		texts := make([]string, 22)
 		var group sync.WaitGroup
 		for i := range texts {
 			b := w.browser()
@@ -202,14 +224,14 @@ func TestStandingLinkBelongsToOneBrowser(t *testing.T) {
 			group.Go(func() { texts[i] = b.submit(link, "mode", "api_key").text })
 		}
 		group.Wait()
-		own := 0
+		refused := 0
 		for _, text := range texts {
-			if strings.Contains(text, "opened in another browser") {
+			if strings.Contains(text, "too many attempts") {
+				refused++
 				continue
 			}
 			require.Contains(t, text, "again</h1>")
-			own++
 		}
-		require.Equal(t, 1, own)
+		require.Equal(t, 2, refused)
 	})
 }
