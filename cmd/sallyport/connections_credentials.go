@@ -103,7 +103,7 @@ func (r *authRow) fields() [][2]string {
 	out := [][2]string{{"Auth mode", r.AuthMode}, {"Configuration", pairs(r.ConnectionConfig)}}
 	if c := r.Credentials; c != nil {
 		out = append(out, [2]string{"Credentials", strings.Join(c.Fields, ", ") + " (fingerprint " + c.Fingerprint + ")"},
-			[2]string{"Sent to", strings.Join(c.Hosts, ", ")}, [2]string{"Expires", timeOf(c.ExpiresAt)},
+			[2]string{"Sent to", strings.Join(c.Hosts, ", ")}, [2]string{"Expires", r.expires()},
 			[2]string{"Refreshed", timeOf(c.RefreshedAt)}, [2]string{"Next refresh", timeOf(c.RefreshAt)})
 		if c.Failures > 0 {
 			out = append(out, [2]string{"Failures", fmt.Sprintf("%d %s since the last that succeeded", c.Failures,
@@ -135,6 +135,15 @@ func (r *authRow) fields() [][2]string {
 		out = append(out, [2]string{"Provider's limit", text})
 	}
 	return out
+}
+
+// expires says when the access token expires, and what follows if nothing renews it.
+func (r *authRow) expires() string {
+	c := r.Credentials
+	if c.ExpiresAt == nil || c.RefreshAt != nil || c.Failures > 0 || slices.Contains(c.Fields, "refresh_token") {
+		return timeOf(c.ExpiresAt)
+	}
+	return timeOf(c.ExpiresAt) + "; the provider gave no refresh token, so the account has to be connected again then"
 }
 
 // account returns the name by which people know the account, or its id.
@@ -174,10 +183,11 @@ type connectionsTest struct {
 
 // testRow is the response of a test.
 type testRow struct {
-	Status           string `json:"status"`
-	Code             string `json:"code"`
-	ConnectionStatus string `json:"connection_status"`
-	Cached           bool   `json:"cached"`
+	Status           string    `json:"status"`
+	Code             string    `json:"code"`
+	ConnectionStatus string    `json:"connection_status"`
+	Cached           bool      `json:"cached"`
+	CheckedAt        time.Time `json:"checked_at"`
 	Account          *struct {
 		ID    string  `json:"id"`
 		Label *string `json:"label"`
@@ -220,7 +230,11 @@ func (c *connectionsTest) print(e *env, r *testRow, body json.RawMessage) error 
 		return printRaw(e.stdout, body)
 	}
 	state := authRow{Account: r.Account}
-	lines := [][2]string{{"Connection", c.Provider + "/" + c.ConnectionID}, {"Health", r.Status + " (" + r.Code + ")"},
+	health := r.Status + " (" + r.Code + ")"
+	if r.Cached {
+		health += ", as tested " + clock.Wire(r.CheckedAt) + "; it is tested at most once in 5 seconds"
+	}
+	lines := [][2]string{{"Connection", c.Provider + "/" + c.ConnectionID}, {"Health", health},
 		{"Connection status", r.ConnectionStatus}}
 	lines = append(lines, state.fields()[2:]...)
 	if err := e.printFields(lines); err != nil {

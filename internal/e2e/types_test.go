@@ -244,6 +244,7 @@ func TestWarningsAboutWhatNeverMatches(t *testing.T) {
 			{object{"event_types": []string{"orders/*"}, "connection_id": "shop"}, "", ""},
 			{object{"event_types": []string{"sallyport.subscription.disable"}, "provider_config_key": "sallyport"},
 				"event_types[0]", "Did you mean sallyport.subscription.disabled?"},
+			{object{"event_types": []string{"connection.*"}}, "event_types[0]", "Did you mean sallyport.connection.*?"},
 			{object{"event_types": []string{"sallyport.subscription.*"}}, "", ""},
 			{object{"event_types": []string{"sallyport.subscription.disabled"}}, "", ""},
 		} {

@@ -137,7 +137,8 @@ func (c *Client) checkParts(u *url.URL) *TargetError {
 	case u.Scheme != "http":
 		return &TargetError{CodeSchemeRefused, "The URL's scheme is not https."}
 	case !c.policy.AllowHTTP:
-		return &TargetError{CodeSchemeRefused, "Unencrypted http:// targets are not allowed here: use https://."}
+		return &TargetError{CodeSchemeRefused, "Unencrypted http:// targets are not allowed: use https://, " +
+			"or set egress-allow-http for the process that checks this."}
 	}
 	if u.User != nil {
 		return &TargetError{CodeUserinfoRefused,

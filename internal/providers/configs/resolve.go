@@ -45,6 +45,13 @@ func (s *Service) Resolve(ctx context.Context, env id.Environment, key string) (
 	return &stored, true, nil
 }
 
+// ResolveNow is Resolve for a caller that is about to refuse something because of what it found, which another process
+// may have changed a moment ago.
+func (s *Service) ResolveNow(ctx context.Context, env id.Environment, key string) (*Config, bool, error) {
+	s.known.Drop(env)
+	return s.Resolve(ctx, env, key)
+}
+
 // ProviderOf returns the slug of the provider of a configuration, as Resolve finds it.
 func (s *Service) ProviderOf(ctx context.Context, env id.Environment, key string) (slug string, ok bool, err error) {
 	c, ok, err := s.Resolve(ctx, env, key)

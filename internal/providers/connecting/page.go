@@ -70,7 +70,7 @@ func (s *Service) find(ctx context.Context, token, browser secretbox.Secret) (*o
 	}
 	l, found, err := findLink(ctx, s.cfg.DB.Read(), new(db.Where).And("token_hash = ?", hash))
 	if err == nil && !found {
-		l, err = s.standing(ctx, token)
+		l, err = s.standing.find(ctx, token)
 	}
 	if _, _, ok := standingParts(token); ok && err == nil && !l.connected && l.browserHash != nil && !l.isOf(browser) {
 		l = l.freed()

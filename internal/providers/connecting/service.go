@@ -49,12 +49,16 @@ type Service struct {
 	cfg     Config
 	flows   flowStore
 	metrics metrics
+	// standing shares the configuration.
+	standing StandingLinks
 }
 
 // New returns a Service.
 func New(cfg Config) *Service {
 	cfg.PublicURL = strings.TrimRight(cfg.PublicURL, "/")
-	return &Service{cfg: cfg, flows: flowStore{cfg.Box}, metrics: newMetrics()}
+	s := &Service{cfg: cfg, flows: flowStore{cfg.Box}, metrics: newMetrics()}
+	s.standing = NewStandingLinks(s)
+	return s
 }
 
 // PagePath is the path of a link's page, before its token.
@@ -112,7 +116,7 @@ func (s *Service) Create(ctx context.Context, actor access.Principal, in connect
 		return Made{}, joined(&v, err)
 	}
 	s.metrics.links.WithLabelValues(outcomeMade).Inc()
-	made.URL, made.ExpiresAt, made.Modes = s.url(token), l.expiresAt, l.modes
+	made.URL, made.ExpiresAt, made.Modes = urlOf(&s.cfg, token), l.expiresAt, l.modes
 	return made, nil
 }
 
@@ -162,7 +166,7 @@ func (s *Service) Reconnect(ctx context.Context, actor access.Principal, provide
 		return Made{}, err
 	}
 	s.metrics.links.WithLabelValues(outcomeMade).Inc()
-	return Made{Connection: c, URL: s.url(token), ExpiresAt: l.expiresAt, Modes: l.modes}, nil
+	return Made{Connection: c, URL: urlOf(&s.cfg, token), ExpiresAt: l.expiresAt, Modes: l.modes}, nil
 }
 
 // modeOf is the mode that a connection is bound to by the credentials that it has; empty for any.
@@ -217,8 +221,8 @@ func (s *Service) refuseSecrets(ctx context.Context, v *apperr.Violations, env i
 	return nil
 }
 
-func (s *Service) url(token secretbox.Secret) secretbox.Secret {
-	return secretbox.Secret(s.cfg.PublicURL + PagePath + token.Reveal())
+func urlOf(cfg *Config, token secretbox.Secret) secretbox.Secret {
+	return secretbox.Secret(cfg.PublicURL + PagePath + token.Reveal())
 }
 
 // store stores the link of a connection.
@@ -264,6 +268,13 @@ func (s *Service) prepare(ctx context.Context, v *apperr.Violations, env id.Envi
 	case provider.Outbound == nil:
 		at.Add("", "provider", "the provider has no API that can be called here")
 		return l, token, nil
+	}
+	if len(connectable(provider.Outbound, config, mode)) == 0 {
+		if again, ok, err := s.cfg.Configs.ResolveNow(ctx, env, key); err != nil {
+			return l, token, err
+		} else if ok && again.Provider == config.Provider {
+			config, l.clientID = again, again.ClientID
+		}
 	}
 	l.modes = offers(provider.Outbound, config, mode)
 	return l, token, s.checkModes(v, provider.Outbound, config, mode)

@@ -26,9 +26,20 @@ import (
 // so for at least one.
 const standingPeriod = 12 * time.Hour
 
-// StandingURL returns the URL of a connection's standing link, and when it expires. It is empty for a connection that
+// StandingLinks are those of all connections. It is safe for concurrent use.
+type StandingLinks struct{ cfg *Config }
+
+// NewStandingLinks returns the standing links of a service; those of none have no URL.
+func NewStandingLinks(s *Service) StandingLinks {
+	if s == nil {
+		return StandingLinks{}
+	}
+	return StandingLinks{&s.cfg}
+}
+
+// URL returns the URL of a connection's standing link, and when it expires. It is empty for a connection that
 // no one has to connect again, and where the provider configuration has nothing with which anyone could.
-func (s *Service) StandingURL(ctx context.Context, c *connections.Connection) (secretbox.Secret, time.Time, error) {
+func (s StandingLinks) URL(ctx context.Context, c *connections.Connection) (secretbox.Secret, time.Time, error) {
 	if !isToReconnect(c) {
 		return "", time.Time{}, nil
 	}
@@ -41,7 +52,7 @@ func (s *Service) StandingURL(ctx context.Context, c *connections.Connection) (s
 		return "", time.Time{}, nil
 	}
 	period := periodOf(s.cfg.Clock.Now())
-	return s.url(s.standingToken(c, period)), endOf(period), nil
+	return urlOf(s.cfg, s.token(c, period)), endOf(period), nil
 }
 
 // isToReconnect reports whether a connection works again only after a person has connected it.
@@ -63,8 +74,8 @@ func startOf(period int64) time.Time {
 // endOf is when the link of a period expires.
 func endOf(period int64) time.Time { return startOf(period + 2) }
 
-// standingToken returns the token of a connection's standing link: a MAC, the connection and its environment.
-func (s *Service) standingToken(c *connections.Connection, period int64) secretbox.Secret {
+// token returns the token of a connection's standing link: a MAC, the connection and its environment.
+func (s StandingLinks) token(c *connections.Connection, period int64) secretbox.Secret {
 	text := strings.Join([]string{string(c.Environment), c.UUID, strconv.FormatInt(givenMillis(c), 10),
 		strconv.FormatInt(period, 10)}, "\n")
 	mac := s.cfg.Pepper.MAC("connect-standing-link", []byte(text))
@@ -84,8 +95,8 @@ func standingParts(token secretbox.Secret) (env id.Environment, uuid string, ok 
 	return id.Environment(parts[2]), parts[1], true
 }
 
-// standing returns the standing link of a token that has no row yet, or a *Problem.
-func (s *Service) standing(ctx context.Context, token secretbox.Secret) (link, error) {
+// find returns the standing link of a token that has no row yet, or a *Problem.
+func (s StandingLinks) find(ctx context.Context, token secretbox.Secret) (link, error) {
 	env, uuid, ok := standingParts(token)
 	if !ok {
 		return link{}, linkProblem(wordsUnknown)
@@ -99,8 +110,8 @@ func (s *Service) standing(ctx context.Context, token secretbox.Secret) (link, e
 	}
 	now := s.cfg.Clock.Now()
 	period := periodOf(now)
-	if !s.isStanding(&c, token, period) {
-		if period--; !s.isStanding(&c, token, period) {
+	if !s.isOf(&c, token, period) {
+		if period--; !s.isOf(&c, token, period) {
 			// Of an earlier period, or for credentials that were replaced. Which of them is not said to someone who guesses.
 			return link{}, linkProblem(wordsStanding)
 		}
@@ -132,13 +143,14 @@ func (s *Service) standing(ctx context.Context, token secretbox.Secret) (link, e
 		credentialsMillis: givenMillis(&c), createdAt: now, expiresAt: endOf(period), unstored: true}, nil
 }
 
-func (s *Service) isStanding(c *connections.Connection, token secretbox.Secret, period int64) bool {
-	want := s.standingToken(c, period)
+func (s StandingLinks) isOf(c *connections.Connection, token secretbox.Secret, period int64) bool {
+	want := s.token(c, period)
 	return subtle.ConstantTimeCompare([]byte(want), []byte(token)) == 1
 }
 
-// freed returns a stored standing link as another browser finds it that begins anew: the connection shows the link for
-// hours, so that a person may well go on with it on another device. What the first browser has proven is not taken over.
+// freed returns a stored standing link for another browser, which begins from the start: the connection shows the link
+// for hours, so that a person may well go on with it on another device. Nothing that the first browser has proven is
+// taken over.
 func (l *link) freed() link {
 	out := *l
 	out.id, out.browserHash, out.signedInMillis, out.returned, out.unstored = id.NewUUID(), nil, 0, "", true
@@ -147,7 +159,7 @@ func (l *link) freed() link {
 
 // keep stores a standing link for a browser, in place of the link that the connection has, unless that is the same for
 // the same browser.
-func (s *Service) keep(ctx context.Context, tx *sql.Tx, l *link, browserHash []byte) error {
+func (s StandingLinks) keep(ctx context.Context, tx *sql.Tx, l *link, browserHash []byte) error {
 	if err := s.cfg.Connections.Hold(ctx, tx, l.environment, l.providerConfigKey, l.connectionID); err != nil {
 		return err
 	}

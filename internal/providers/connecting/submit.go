@@ -43,7 +43,7 @@ func (s *Service) Submit(ctx context.Context, token secretbox.Secret, v Visitor,
 	begun := false
 	err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
 		if o.unstored {
-			if err := s.keep(ctx, tx, &o.link, hashOf(browser)); err != nil {
+			if err := s.standing.keep(ctx, tx, &o.link, hashOf(browser)); err != nil {
 				return err
 			}
 		}

@@ -124,10 +124,7 @@ func ignoreNotFound(err error) error {
 // follow gives a connection the status and the settings that the renewal of its tokens leads to.
 func (a *authenticator) follow(c *Connection, o *tokens.Outcome) []ChangeKind {
 	if provider, ok := a.providers.Get(c.Provider); ok && provider.Outbound != nil && len(o.Config) > 0 {
-		config := outbound.Config{}
-		for name, value := range c.Config {
-			config[name] = secretbox.Secret(value)
-		}
+		config := c.publicConfig()
 		for name, value := range o.Config {
 			config[name] = secretbox.Secret(value)
 		}

@@ -182,7 +182,7 @@ func (k *Checks) check(ctx context.Context, j *jobs.Job) (jobs.Outcome, error) {
 // hasProbe reports whether a test of the connection would send anything.
 func (k *Checks) hasProbe(c *Connection) bool {
 	provider, known := k.svc.providers.Get(c.Provider)
-	return known && provider.Outbound != nil && c.testable() == nil && len(provider.Outbound.Probes(c.AuthMode)) > 0
+	return known && provider.Outbound != nil && c.testable() == nil && len(sentProbes(provider.Outbound, c)) > 0
 }
 
 // host is that to which the requests of the connection go, as far as others share it.

@@ -159,6 +159,13 @@ func (a *authenticator) describe(ctx context.Context, q querier, env id.Environm
 // minTestInterval is the shortest time between two tests of a connection.
 const minTestInterval = 5 * time.Second
 
+// isTested reports whether the last test of a connection stands for another one: it is recent, and the credentials were
+// not refreshed since.
+func (c *Connection) isTested(now time.Time) bool {
+	return c.Health.isRecent(now) && (c.Credentials == nil || c.Credentials.RefreshedAt == nil ||
+		!c.Credentials.RefreshedAt.After(c.Health.CheckedAt))
+}
+
 // isRecent reports whether a test was made so recently that its outcome is shown again.
 func (h *Health) isRecent(now time.Time) bool {
 	if h == nil {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"sallyport/internal/platform/access"
@@ -61,13 +62,13 @@ func (t *Tester) Test(ctx context.Context, actor access.Principal, providerConfi
 	if err := c.testable(); err != nil {
 		return Tested{}, err
 	}
-	if c.Health.isRecent(t.svc.clock.Now()) {
+	if c.isTested(t.svc.clock.Now()) {
 		return Tested{Connection: c, Cached: true}, nil
 	}
 	own := false
 	result, err, _ := t.flights.Do(c.UUID, func() (any, error) {
 		again, err := t.reread(ctx, &c)
-		if err != nil || again.Health.isRecent(t.svc.clock.Now()) {
+		if err != nil || again.isTested(t.svc.clock.Now()) {
 			return again, err // another test has ended since the look above
 		}
 		c, own = again, true
@@ -309,10 +310,25 @@ func (a *authenticator) acquire(ctx context.Context, c *Connection, engine *outb
 	}
 	caller := limiter.Caller{Environment: c.Environment, Connection: c.UUID, ConfigKey: c.ProviderConfigKey}
 	rules := limiter.RulesOf(engine.Limits(), override)
-	for range engine.Probes(c.AuthMode) {
+	for range sentProbes(engine, c) {
 		if err := a.limits.Acquire(ctx, caller, rules); err != nil {
 			return nil, err
 		}
 	}
 	return func(r outbound.Response, v outbound.Verdict) { a.limits.Observe(caller, engine.Limits(), r, v) }, nil
+}
+
+// sentProbes returns the probes that a test of a connection sends.
+func sentProbes(engine *outbound.Engine, c *Connection) []*outbound.HealthProbe {
+	config := c.publicConfig()
+	return slices.DeleteFunc(engine.Probes(c.AuthMode), func(p *outbound.HealthProbe) bool { return !p.Sent(config) })
+}
+
+// publicConfig is the connection's settings for an engine, without secrets.
+func (c *Connection) publicConfig() outbound.Config {
+	out := make(outbound.Config, len(c.Config))
+	for name, value := range c.Config {
+		out[name] = secretbox.Secret(value)
+	}
+	return out
 }

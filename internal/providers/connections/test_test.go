@@ -57,6 +57,14 @@ func TestHealthDecidesAboutCredentials(t *testing.T) {
 		require.True(t, again.Cached)
 		require.Equal(t, c, again.Connection)
 		require.Equal(t, requests, p.requests())
+
+		// A refresh since then is a reason to ask again.
+		_, err = s.DB.Write().ExecContext(t.Context(), `UPDATE connection_credentials SET refreshed_ms = $1
+			WHERE environment_id = $2`, w.clock.Now().Add(time.Second).UnixMilli(), string(w.a.Environment))
+		require.NoError(t, err)
+		again, err = connections.NewTester(w.svc).Test(t.Context(), w.a, "acme", "acme-1")
+		require.NoError(t, err)
+		require.False(t, again.Cached)
 	})
 }
 

@@ -19,8 +19,10 @@ type HealthProbe struct {
 	// field is its place in the declaration, and text the path and query as they are declared.
 	field, text string
 	// path is below the base URL; nil with a URL.
-	path           *template
-	url            *urlTemplate
+	path *template
+	url  *urlTemplate
+	// optional is true if the URL is that of an optional setting, without which the probe is not sent.
+	optional       bool
 	headers        []pair
 	aws            *awsTemplate
 	ok             statusSet
@@ -157,6 +159,10 @@ func (c *compiler) compileTarget(p *HealthProbe, d *Probe) {
 	defer func() { c.mode = nil }()
 	if p.url = c.url(p.field+".url", d.URL, names, true); d.URL == "" {
 		p.path = c.text(p.field+".path", d.Path, names)
+	}
+	if p.url != nil && p.url.whole != "" {
+		f := c.Engine.field(p.url.whole)
+		p.optional = f != nil && f.Optional
 	}
 	p.headers = c.headers(p.field+".headers", d.Headers, names)
 	p.aws = c.compileAWS(p.field+".aws", d.AWS, names)

@@ -181,7 +181,8 @@ type Probe struct {
 	// Path is a template, relative to the base URL; it may have a query.
 	Path string `yaml:"path"`
 	// URL is a template of an absolute URL instead, for a provider that names the account at another host. A base URL of a
-	// provider config does not change it.
+	// provider config does not change it. Where it begins with an optional field of connection_config, connections without
+	// that field have no such probe.
 	URL string `yaml:"url"`
 	// Headers are added to those of all requests, and win over the defaults among them.
 	Headers map[string]string `yaml:"headers"`

@@ -199,7 +199,7 @@ func (e *Engine) targets(t *Target, m *Mode) map[string]*urlTemplate {
 		}
 	}
 	for _, p := range e.probes {
-		if p.url != nil && p.covers(m) {
+		if p.url != nil && p.covers(m) && p.Sent(t.Config) {
 			out[p.field] = p.url
 		}
 	}

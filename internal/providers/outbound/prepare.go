@@ -282,6 +282,12 @@ func (e *Engine) Probes(mode string) []*HealthProbe {
 	return out
 }
 
+// Sent reports whether the probe is sent for connections with these settings: one whose URL is an optional setting is
+// not without it.
+func (p *HealthProbe) Sent(config Config) bool {
+	return p.url == nil || !p.optional || config[p.url.whole] != ""
+}
+
 // Account is the provider's account that a probe found. Its texts are foreign, printable and bounded.
 type Account struct{ ID, Label string }
 

@@ -117,6 +117,9 @@ func (p *Prober) RunObserved(ctx context.Context, e *outbound.Engine, v outbound
 	r := Report{Status: Unknown, Code: CodeNoProbe}
 	v.Config = maps.Clone(v.Config)
 	for _, probe := range e.Probes(v.Mode) {
+		if !probe.Sent(v.Config) {
+			continue
+		}
 		check, account, config := p.run(ctx, e, probe, v, observe)
 		if len(r.Checks) == 0 || worse(check.Status, r.Status) {
 			r.Status, r.Code = check.Status, check.Code

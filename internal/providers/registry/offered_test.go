@@ -68,7 +68,14 @@ func TestExpectedProviders(t *testing.T) {
 			require.True(t, e.Judge(outbound.Response{Status: http.StatusUnauthorized}, requestTime).AuthFailed, slug)
 		}
 	}
-	require.Empty(t, engine(t, "http").Probes(""), "no request is known that every API has")
+	for _, m := range engine(t, "http").Modes() {
+		probes := engine(t, "http").Probes(m.Name)
+		require.Equal(t, m.Name != "none", len(probes) == 1, m.Name)
+		for _, p := range probes {
+			require.False(t, p.Sent(nil), "no request is known that every API has")
+			require.True(t, p.Sent(outbound.Config{"test_url": "https://api.example.com/me"}))
+		}
+	}
 }
 
 // Shopify's API is at the host of the shop, which is below a public suffix of Shopify's own, and at no other.

@@ -388,14 +388,16 @@ func TestHTTPOutbound(t *testing.T) {
 	require.Equal(t, []string{"10.0.0.1:8443"}, hostsOf(t, "http", "bearer", "base_url", "https://10.0.0.1:8443/v1"))
 	require.Equal(t, []string{"api.example.com", "login.example.com"}, hostsOf(t, "http", "oauth2_client_credentials",
 		"base_url", "https://api.example.com", "token_url", "https://login.example.com/token"))
-	for mode, want := range map[string]string{"bearer": "base_url", "api_key": "base_url header_name header_prefix",
-		"api_key_query": "base_url query_name", "basic": "base_url", "none": "base_url", "oauth2": "base_url authorize_url token_url audience",
-		"oauth2_private_key":                    "base_url authorize_url token_url audience",
-		"oauth2_client_credentials_private_key": "base_url token_url scope audience",
-		"oauth2_client_credentials":             "base_url token_url scope audience", "session_token": "base_url login_url",
-		"jwt_bearer": "base_url token_url scope audience issuer", "aws_sigv4": "base_url region service",
-		"hmac": "base_url signature_header key_id_header", "hmac_request": "base_url signature_header timestamp_header key_id_header",
-		"oauth1": "base_url authorize_url request_token_url token_url"} {
+	require.Equal(t, []string{"api.example.com", "login.example.com"}, hostsOf(t, "http", "bearer", "base_url",
+		"https://api.example.com", "test_url", "https://login.example.com/me"))
+	for mode, want := range map[string]string{"bearer": "base_url test_url", "api_key": "base_url test_url header_name header_prefix",
+		"api_key_query": "base_url test_url query_name", "basic": "base_url test_url", "none": "base_url", "oauth2": "base_url test_url authorize_url token_url audience",
+		"oauth2_private_key":                    "base_url test_url authorize_url token_url audience",
+		"oauth2_client_credentials_private_key": "base_url test_url token_url scope audience",
+		"oauth2_client_credentials":             "base_url test_url token_url scope audience", "session_token": "base_url test_url login_url",
+		"jwt_bearer": "base_url test_url token_url scope audience issuer", "aws_sigv4": "base_url test_url region service",
+		"hmac": "base_url test_url signature_header key_id_header", "hmac_request": "base_url test_url signature_header timestamp_header key_id_header",
+		"oauth1": "base_url test_url authorize_url request_token_url token_url"} {
 		m, ok := e.Mode(mode)
 		require.True(t, ok)
 		var names []string

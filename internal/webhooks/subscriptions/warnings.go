@@ -56,7 +56,9 @@ func (s *Service) Warnings(ctx context.Context, sub *Subscription) []Warning {
 			continue
 		}
 		nearest := ""
-		if len(list) < maxSuggestions {
+		if own := OwnProvider + "." + text; text != "*" && ownTypeWarning(s.cfg.OwnTypes, location, own) == nil {
+			nearest = own // the gateway's types are known by their second part, too
+		} else if len(list) < maxSuggestions {
 			nearest = nearestType(known, text)
 		}
 		if !partial || nearest != "" {

@@ -37,7 +37,7 @@ func (w *world) kill(connectionID string) {
 func (w *world) standing(connectionID string) string {
 	w.t.Helper()
 	c := w.get(connectionID)
-	link, until, err := w.svc.StandingURL(w.t.Context(), &c)
+	link, until, err := connecting.NewStandingLinks(w.svc).URL(w.t.Context(), &c)
 	require.NoError(w.t, err)
 	require.Equal(w.t, link == "", until.IsZero())
 	if link != "" {

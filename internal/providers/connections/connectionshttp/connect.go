@@ -58,7 +58,7 @@ func (h *handlers) standing(ctx context.Context, c *connections.Connection) (*st
 	if p := access.From(ctx); p.Kind != access.KindAPIKey && !p.Has(access.ConnectionsWrite) {
 		return nil, nil
 	}
-	link, until, err := h.links.StandingURL(ctx, c)
+	link, until, err := h.standingLinks.URL(ctx, c)
 	if err != nil || link == "" {
 		return nil, nil // the connection is shown also while its configuration cannot be read
 	}

@@ -32,7 +32,7 @@ const (
 // Mount adds the operations on connections to the API. publicURL is the URL at which providers
 // reach the service, without a path.
 func Mount(api *httpapi.API, svc *connections.Service, links *connecting.Service, publicURL string) {
-	h := &handlers{svc: svc, links: links, tester: connections.NewTester(svc), renewer: connections.NewRenewer(svc),
+	h := &handlers{svc: svc, links: links, standingLinks: connecting.NewStandingLinks(links), tester: connections.NewTester(svc), renewer: connections.NewRenewer(svc),
 		webhookBase: strings.TrimRight(publicURL, "/") + httpapi.Prefix + "/webhook/"}
 	op := func(o httpapi.Operation) httpapi.Operation {
 		o.Tag, o.Route, o.Environment = tag, access.RouteConnections, true
@@ -113,11 +113,12 @@ func Mount(api *httpapi.API, svc *connections.Service, links *connecting.Service
 }
 
 type handlers struct {
-	svc         *connections.Service
-	links       *connecting.Service
-	tester      *connections.Tester
-	renewer     connections.Renewer
-	webhookBase string
+	svc           *connections.Service
+	links         *connecting.Service
+	standingLinks connecting.StandingLinks
+	tester        *connections.Tester
+	renewer       connections.Renewer
+	webhookBase   string
 }
 
 // Item identifies a connection in a path. It is exported because only exported embedded structs are documented.
