@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -29,6 +30,7 @@ type commandLine struct {
 	Stream    streamCommand    `cmd:"" help:"Measure readers of the stream of events."`
 	Compare   compareCommand   `cmd:"" help:"Measure the same work under a condition and without it: attacks of another environment, receivers that fail, a database that has grown."`
 	Nodes     nodesCommand     `cmd:"" help:"Measure gateways of several nodes that share a PostgreSQL database."`
+	Documents documentsCommand `cmd:"" help:"Read descriptions of APIs as an import does, and say which become actions."`
 	Yardstick yardstickCommand `cmd:"" hidden:""`
 }
 
@@ -71,6 +73,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if kctx.Command() == "compare" {
 		met, err := cli.Compare.run(ctx, stdout, stderr)
 		return conclude(stderr, err, cli.Compare.Check && !met)
+	}
+	if strings.HasPrefix(kctx.Command(), "documents") {
+		return conclude(stderr, cli.Documents.run(ctx, stdout), false)
 	}
 	if kctx.Command() == "nodes" {
 		return conclude(stderr, cli.Nodes.run(ctx, stdout, stderr), false)

@@ -161,7 +161,7 @@ func (c *compiler) compileTarget(p *HealthProbe, d *Probe) {
 		p.path = c.text(p.field+".path", d.Path, names)
 	}
 	if p.url != nil && p.url.whole != "" {
-		f := c.Engine.field(p.url.whole)
+		f := c.field(p.url.whole)
 		p.optional = f != nil && f.Optional
 	}
 	p.headers = c.headers(p.field+".headers", d.Headers, names)

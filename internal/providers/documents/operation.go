@@ -1,0 +1,211 @@
+package documents
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"sallyport/internal/platform/jsonindex"
+	"sallyport/internal/providers/actions"
+	"sallyport/internal/providers/risk"
+)
+
+// maxPath is the length of the longest path, in bytes.
+const maxPath = 1024
+
+// read reads an operation.
+func (d *Document) read(o *operation) Result {
+	r := Result{Method: o.method, Path: short(printable(o.path), maxPath)}
+	leave := func(v jsonindex.Value, message string) Result {
+		r.Left = problemAt(v, message)
+		return r
+	}
+	switch o.method {
+	case "TRACE", "OPTIONS":
+		return leave(o.own, o.method+" does nothing with the provider's data")
+	}
+	if message := checkPath(o.path); message != "" {
+		return leave(o.own, message)
+	}
+	stated, problem := d.stated(o.own)
+	if problem != nil {
+		r.Left = problem
+		return r
+	}
+	in := d.input(o)
+	if in.problem != nil {
+		r.Left = in.problem
+		return r
+	}
+	a := &actions.Action{Name: o.name, Title: line(o.own.Get("summary"), maxTitle),
+		Description: prose(o.own.Get("description"), maxDescription), Deprecated: o.own.Get("deprecated").Bool(),
+		Method: o.method, Path: requested(o.path), Input: in.schema, Parameters: in.parameters, Body: in.body,
+		Scopes: d.scopes(o.own)}
+	for tag := range o.own.Get("tags").Items() {
+		if text := line(tag, maxTag); text != "" && len(a.Tags) < maxTags && !slices.Contains(a.Tags, text) {
+			a.Tags = append(a.Tags, text)
+		}
+	}
+	r.Notes = in.notes
+	output, notes := d.output(o.own)
+	a.Output, r.Notes = output, append(r.Notes, notes...)
+	a.Call = risk.Call{Method: o.method, Path: o.path, Name: o.own.Get("operationId").String(), Summary: a.Title,
+		Document: stated}
+	if len(a.Scopes) > 0 {
+		a.Call.Scopes = a.Scopes[0]
+	}
+	r.Action = a
+	return r
+}
+
+// checkPath returns why a path cannot be requested; empty if it can.
+func checkPath(path string) string {
+	switch {
+	case !strings.HasPrefix(path, "/"):
+		return "the path does not begin with a slash"
+	case len(path) > maxPath:
+		return fmt.Sprintf("the path has more than %d bytes", maxPath)
+	case strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' }):
+		return "the path has a blank, a backslash or a control character"
+	}
+	way, _, _ := strings.Cut(requested(path), "?")
+	for segment := range strings.SplitSeq(way, "/") {
+		if segment == "." || segment == ".." {
+			return "the path leads upwards"
+		}
+	}
+	if strings.Count(path, "{") != strings.Count(path, "}") {
+		return "a name in the path has no end"
+	}
+	return ""
+}
+
+// requested returns the part of a path that is sent. Some documents distinguish operations of one path by a fragment,
+// which is not.
+func requested(path string) string {
+	path, _, _ = strings.Cut(path, "#")
+	return path
+}
+
+// pathNames returns the names in a path.
+func pathNames(path string) (names []string) {
+	for {
+		_, after, found := strings.Cut(path, "{")
+		name, rest, ended := strings.Cut(after, "}")
+		if !found || !ended {
+			return names
+		}
+		names, path = append(names, name), rest
+	}
+}
+
+// stated is what the extensions of an operation say about its risk; nil for nothing.
+func (d *Document) stated(own jsonindex.Value) (*risk.Declared, *Problem) {
+	var out risk.Declared
+	if own.Path("x-github", "triggersNotification").Bool() {
+		out.Flags = append(out.Flags, risk.NotifiesPeople)
+		out.Reason = "Its document says that it triggers notifications."
+	}
+	x := own.Get("x-sallyport-risk")
+	if !x.Exists() {
+		if len(out.Flags) == 0 {
+			return nil, nil
+		}
+		return &out, nil
+	}
+	level := x
+	if x.Kind() == jsonindex.Object {
+		level = x.Get("level")
+		out.Operation = risk.Operation(x.Get("operation").String())
+		for f := range x.Get("flags").Items() {
+			flag := risk.Flag(f.String())
+			if !flag.Valid() {
+				return nil, problemAt(f, "x-sallyport-risk has a flag that does not exist")
+			}
+			out.Flags = append(out.Flags, flag)
+		}
+		out.Reason = line(x.Get("reason"), maxTitle)
+	}
+	if out.Level = risk.Level(level.String()); level.Exists() && !out.Level.Valid() {
+		return nil, problemAt(level, "x-sallyport-risk has a level that does not exist")
+	}
+	if out.Operation != "" && !slices.Contains(risk.Operations(), out.Operation) {
+		return nil, problemAt(x.Get("operation"), "x-sallyport-risk has an operation that does not exist")
+	}
+	if c := out.Contradiction(); c != "" {
+		return nil, problemAt(x, "x-sallyport-risk contradicts itself: "+c)
+	}
+	return &out, nil
+}
+
+// scopes returns the OAuth scopes of an operation, as alternatives.
+func (d *Document) scopes(own jsonindex.Value) (out [][]string) {
+	security := own.Get("security")
+	if !security.Exists() {
+		security = d.root.Get("security")
+	}
+	for alternative := range security.Items() {
+		var scopes []string
+		for _, list := range alternative.Members() {
+			for scope := range list.Items() {
+				if text := line(scope, maxTitle); text != "" && !slices.Contains(scopes, text) {
+					scopes = append(scopes, text)
+				}
+			}
+		}
+		if len(scopes) > 0 {
+			out = append(out, scopes)
+		}
+	}
+	return out
+}
+
+// output returns the schema of the first successful response that is JSON; nil if there is none.
+func (d *Document) output(own jsonindex.Value) ([]byte, []string) {
+	schema := jsonindex.Value{}
+	best := ""
+	for status, response := range own.Get("responses").Members() {
+		if len(status) != 3 || status[0] != '2' || best != "" && status >= best {
+			continue
+		}
+		response = d.resolve(response)
+		found := response.Get("schema")
+		if d.Format != Swagger2 {
+			if _, media := d.chooseMedia(response.Get("content")); media.Exists() {
+				found = media.Get("schema")
+			} else {
+				found = jsonindex.Value{}
+			}
+		}
+		if found.Exists() {
+			schema, best = found, status
+		}
+	}
+	if !schema.Exists() {
+		return nil, nil
+	}
+	w := newWriter(d, false)
+	return w.whole(schema), w.notes
+}
+
+// chooseMedia returns the JSON member of a content object, with its media type.
+func (*Document) chooseMedia(content jsonindex.Value) (string, jsonindex.Value) {
+	for name, media := range content.Members() {
+		if isJSON(name) {
+			return mediaType(name), media
+		}
+	}
+	return "", jsonindex.Value{}
+}
+
+// mediaType returns a media type in lower case, without parameters.
+func mediaType(text string) string {
+	name, _, _ := strings.Cut(text, ";")
+	return strings.ToLower(strings.TrimSpace(name))
+}
+
+func isJSON(text string) bool {
+	name := mediaType(text)
+	return name == "application/json" || name == "text/json" || strings.HasSuffix(name, "+json") ||
+		name == "application/*" || name == "*/*"
+}
