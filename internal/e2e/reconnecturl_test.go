@@ -9,7 +9,8 @@ import (
 )
 
 // A connection that a person has to connect again shows the URL of a page for that, to callers who may write
-// connections and to no one else: the one who has it gives the connection an account. The page keeps the connection's id.
+// connections and to no one else: the one who has it gives the connection an account. The page keeps the connection's
+// id.
 func TestReconnectURL(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

@@ -200,7 +200,8 @@ func (c *corpus) print(w io.Writer, slowest int) error {
 	}
 	slices.SortFunc(c.times, func(a, b timed) int { return int(b.took - a.took) })
 	for _, one := range c.times[:min(slowest, len(c.times))] {
-		_, _ = fmt.Fprintf(t, "slow\t%v for %.1f MB: %s\n", one.took.Round(time.Millisecond), float64(one.bytes)/1e6, one.path)
+		_, _ = fmt.Fprintf(t, "slow\t%v for %.1f MB: %s\n", one.took.Round(time.Millisecond), float64(one.bytes)/1e6,
+			one.path)
 	}
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("print the figures: %w", err)

@@ -1,6 +1,6 @@
 // Package jsonindex reads parts of large JSON documents without building a tree of them. It checks the whole text once,
-// notes where each value is, and decodes only what is asked for. A document of 13 MB costs its own size and some 16 bytes
-// for each value.
+// notes where each value is, and decodes only what is asked for. A document of 13 MB costs its own size and some 16
+// bytes for each value.
 package jsonindex
 
 import (

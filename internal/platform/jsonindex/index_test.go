@@ -55,7 +55,8 @@ func reference(text []byte) (any, error) {
 
 // The index reads exactly what the standard library reads, and refuses what it refuses.
 func FuzzParse(f *testing.F) {
-	for _, text := range []string{`{"a":[1,-0.5e+10,true,false,null,"x\u00e9\n"],"b":{"a":{}},"a":[]}`, `[]`, `""`, `0`, ` 1 `,
+	for _, text := range []string{`{"a":[1,-0.5e+10,true,false,null,"x\u00e9\n"],"b":{"a":{}},"a":[]}`, `[]`, `""`,
+		`0`, ` 1 `,
 		"\ufeff{}", `{"a":1,}`, `[1,]`, `01`, `1.`, `-`, `"\x"`, `"\u12"`, "\"\x01\"", "\"\xff\"", `{"a" 1}`, `{a:1}`, `nul`,
 		`[[[[[[`, `{"\u0061":1}`, `"\ud800"`, `1 2`, ``, `tru`, `"`} {
 		f.Add([]byte(text))
@@ -101,7 +102,8 @@ func TestErrorsNameThePlace(t *testing.T) {
 	}
 }
 
-// A value that is not there is absent at every further step, and members of large objects are found as those of small ones.
+// A value that is not there is absent at every further step, and members of large objects are found as those of small
+// ones.
 func TestLookUp(t *testing.T) {
 	t.Parallel()
 	var large strings.Builder
@@ -132,8 +134,8 @@ func TestLookUp(t *testing.T) {
 }
 
 func BenchmarkParse(b *testing.B) {
-	text := []byte("[" + strings.Repeat(`{"name":"a description of something","type":["object","null"],"n":12345},`, 10_000) +
-		"{}]")
+	const item = `{"name":"a description of something","type":["object","null"],"n":12345},`
+	text := []byte("[" + strings.Repeat(item, 10_000) + "{}]")
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -48,7 +48,8 @@ func (p *parser) value(at, depth int) (int, error) {
 }
 
 func (p *parser) leaf(at, end int, kind Kind, plain bool) (int, error) {
-	i := p.x.add(node{start: uint32(at), end: uint32(end), kind: kind, plain: plain}) //nolint:gosec // Parse bounds the text
+	//nolint:gosec // Parse bounds the text
+	i := p.x.add(node{start: uint32(at), end: uint32(end), kind: kind, plain: plain})
 	p.x.at(i).next = i + 1
 	return end, nil
 }

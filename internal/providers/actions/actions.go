@@ -18,7 +18,8 @@ type Action struct {
 	Deprecated         bool
 	// Method is upper-case. Path is a template with names in braces, relative to the base URL.
 	Method, Path string
-	// Input is a JSON Schema (2020-12) of one flat object, and Output that of a successful response; nil if it is not known.
+	// Input is a JSON Schema (2020-12) of one flat object, and Output that of a successful response; nil if it is not
+	// known.
 	Input, Output json.RawMessage
 	// Parameters say where each property of Input goes, in the order of the schema.
 	Parameters []Parameter

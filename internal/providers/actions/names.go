@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// MaxName is the length of the longest name of an action or a tool, in bytes. Names are lower-case ASCII letters, digits
-// and underscores, and begin with a letter.
+// MaxName is the length of the longest name of an action or a tool, in bytes. Names are lower-case ASCII letters,
+// digits and underscores, and begin with a letter.
 const MaxName = 48
 
 // hashDigits is how many hexadecimal digits distinguish names that would be equal or too long.

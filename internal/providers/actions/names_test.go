@@ -31,7 +31,8 @@ func TestNames(t *testing.T) {
 	}
 	long := actions.Name("organizations_security_campaigns_list_alerts_for_enterprise_owner", "GET", "/x")
 	require.Regexp(t, `^organizations_security_campaigns_list_[0-9a-f]{6}$`, long)
-	require.NotEqual(t, long, actions.Name("organizations_security_campaigns_list_alerts_for_enterprise_owner", "GET", "/y"))
+	require.NotEqual(t, long,
+		actions.Name("organizations_security_campaigns_list_alerts_for_enterprise_owner", "GET", "/y"))
 	require.Equal(t, "github__issues_create", actions.ToolName("github", "issues_create", "POST", "/x"))
 	require.Regexp(t, `^my_provider__`, actions.ToolName("my-provider", strings.Repeat("a_", 24)[:47], "POST", "/x"))
 }

@@ -120,8 +120,8 @@ func TestStandingLinkEnds(t *testing.T) {
 	})
 }
 
-// The standing link stays valid next to a link that someone has made, because the connection goes on to show it. The one
-// that is submitted last is the connection's.
+// The standing link stays valid next to a link that someone has made, because the connection goes on to show it. The
+// one that is submitted last is the connection's.
 func TestStandingNextToMadeLink(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {

@@ -32,7 +32,8 @@ const (
 // Mount adds the operations on connections to the API. publicURL is the URL at which providers
 // reach the service, without a path.
 func Mount(api *httpapi.API, svc *connections.Service, links *connecting.Service, publicURL string) {
-	h := &handlers{svc: svc, links: links, standingLinks: connecting.NewStandingLinks(links), tester: connections.NewTester(svc), renewer: connections.NewRenewer(svc),
+	h := &handlers{svc: svc, links: links, standingLinks: connecting.NewStandingLinks(links),
+		tester: connections.NewTester(svc), renewer: connections.NewRenewer(svc),
 		webhookBase: strings.TrimRight(publicURL, "/") + httpapi.Prefix + "/webhook/"}
 	op := func(o httpapi.Operation) httpapi.Operation {
 		o.Tag, o.Route, o.Environment = tag, access.RouteConnections, true
