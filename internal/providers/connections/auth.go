@@ -218,7 +218,9 @@ func (a *authenticator) test(ctx context.Context, v *apperr.Violations, engine *
 	if _, refreshes := values[tokens.RefreshToken]; refreshes && mode.Client && store.ClientID == "" {
 		return notConfigured(current) // the refresh token could not be used
 	}
-	if !ch.Untested && !ch.Granted {
+	// A token that has expired would only show that it has; it is renewed soon, which tests the refresh token.
+	tested := !ch.Untested && !given.hasExpired(a.clock.Now())
+	if tested && !ch.Granted {
 		owner := limiter.Given{Environment: current.Environment, ConfigKey: current.ProviderConfigKey, Hosts: next.hosts}
 		if ch.Entered {
 			owner.Entered = current.UUID
@@ -228,12 +230,12 @@ func (a *authenticator) test(ctx context.Context, v *apperr.Violations, engine *
 		}
 	}
 	minted := !mode.Mints()
-	if !minted && !ch.Untested {
+	if !minted && tested {
 		if minted, err = a.mint(ctx, v, engine, mode, &target, current, store); err != nil || v.Err() != nil {
 			return err
 		}
 	}
-	if !ch.Untested && minted {
+	if tested && minted {
 		probed, err := a.probe(ctx, v, engine, mode, target, current, store, next)
 		if err != nil || !probed {
 			return err
@@ -344,10 +346,13 @@ func checkToken(v *apperr.Violations, mode *outbound.Mode, given *Credentials, n
 				"blanks, quotes and backslashes")
 		}
 	}
-	if given.ExpiresAt != nil && !given.ExpiresAt.After(now) {
-		v.Add("credentials.expires_at", "future", "must be in the future")
+	if given.hasExpired(now) && given.Values[tokens.RefreshToken] == "" {
+		v.Add("credentials.expires_at", "future", "must be in the future, unless a refresh_token is given")
 	}
 }
+
+// hasExpired reports whether the token that is given is known to be of no use any more.
+func (c *Credentials) hasExpired(now time.Time) bool { return c.ExpiresAt != nil && !c.ExpiresAt.After(now) }
 
 func refusedCredentials(r *probes.Report) error {
 	message := "The provider refuses the credentials"

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
@@ -77,6 +78,42 @@ func TestWorkerIsFair(t *testing.T) {
 		require.NoError(t, exchanges.Stop(t.Context()))
 		require.Equal(t, connections.Active, w.read(t, "hangs-00").Status, "an outage condemns no one")
 		require.Zero(t, count(t, w, "SELECT count(*) FROM token_refreshes WHERE lease <> ''"))
+	})
+}
+
+// An access token that has expired before it is given, as in an export of another product, is stored without a test and
+// renewed by the worker. Without a refresh token it is of no use, and refused.
+func TestExpiredTokenIsRenewed(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w, _ := newTokenWorld(t, s)
+		p := newRotor(t)
+		at := w.clock.Now().Add(-time.Hour)
+		in := tokenConnection("oauth2", p, connections.Credentials{ExpiresAt: &at,
+			Values: map[string]secretbox.Secret{"access_token": "of-last-year", "refresh_token": "refresh-0"}})
+		c := w.create(t, w.a, in)
+		require.Equal(t, connections.Active, c.Status)
+		require.Zero(t, p.exchanges())
+		exchanges, service := connections.TokensModule(w.svc).Services[0], connections.TokensModule(w.svc).Services[1]
+		require.NoError(t, exchanges.Start(t.Context()))
+		require.NoError(t, service.Start(t.Context()))
+		looks := 10 // some seconds at most
+		await.Condition(t, "the renewal", func() bool {
+			if looks > 0 && w.clock.Timers() > 0 && p.exchanges() == 0 {
+				w.clock.Advance(time.Second)
+				looks--
+			}
+			return w.read(t, "oauth2").Credentials.RefreshedAt != nil
+		})
+		require.Equal(t, connections.Active, w.read(t, "oauth2").Status)
+		require.NoError(t, service.Stop(t.Context()))
+		require.NoError(t, exchanges.Stop(t.Context()))
+
+		delete(in.Credentials.Value.Values, "refresh_token")
+		name := "without"
+		in.ConnectionID = &name
+		_, _, err := w.svc.Create(t.Context(), w.a, in)
+		requireCode(t, apperr.CodeValidation, err)
 	})
 }
 

@@ -65,8 +65,8 @@ func dueTime(m *outbound.Mode, s *credentials.Set, now time.Time, random float64
 	if w == neither {
 		return s.ExpiresAt
 	}
-	if w == mints && !slices.Contains(s.Fields, AccessToken) {
-		return &now
+	if w == mints && !slices.Contains(s.Fields, AccessToken) || s.RefreshedAt == nil && isOver(s, now) {
+		return &now // there is no token of any use, and none was requested before
 	}
 	begun := s.StoredAt
 	if s.RefreshedAt != nil {

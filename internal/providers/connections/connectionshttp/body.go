@@ -27,7 +27,8 @@ type Change struct {
 	// that are stored, and are tested first: if the provider refuses them, nothing is stored. `null` removes them. They
 	// are never returned. An OAuth token that was made elsewhere, an `access_token`, is renewed if its `refresh_token` is
 	// given too and the provider configuration has the OAuth client that got them; with `expires_at`, before it expires.
-	// Without a `refresh_token` it is used until it expires.
+	// One that has expired already is not tested and is renewed within seconds. Without a `refresh_token` it is used
+	// until it expires.
 	Credentials patch.Field[CredentialsInput] `json:"credentials,omitempty" writeOnly:"true"`
 	// The values that the provider's definition needs from each connection, such as a subdomain. Members merge by name: a
 	// `null` member resets to its default. If requests would go to another host than before, the credentials have to be

@@ -191,6 +191,7 @@ func TestLife(t *testing.T) {
 			"rate_limit":null,"status":"active","status_reason":null,"tags":{"team":"a"},
 			"metadata":{"n":12345678901234567890.10},
 			"webhook_url":"` + url + `","connect_url":null,"connect_expires_at":null,"connect_modes":null,
+			"reconnect_url":null,"reconnect_expires_at":null,
 			"created_at":"2026-03-04T05:06:07.008Z","updated_at":"2026-03-04T05:06:07.008Z"}`
 		require.JSONEq(t, want, made.text)
 		require.Contains(t, made.text, `"n":12345678901234567890.10`, "digits stay")
