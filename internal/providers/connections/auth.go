@@ -352,7 +352,9 @@ func checkToken(v *apperr.Violations, mode *outbound.Mode, given *Credentials, n
 }
 
 // hasExpired reports whether the token that is given is known to be of no use any more.
-func (c *Credentials) hasExpired(now time.Time) bool { return c.ExpiresAt != nil && !c.ExpiresAt.After(now) }
+func (c *Credentials) hasExpired(now time.Time) bool {
+	return c.ExpiresAt != nil && !c.ExpiresAt.After(now)
+}
 
 func refusedCredentials(r *probes.Report) error {
 	message := "The provider refuses the credentials"

@@ -97,9 +97,9 @@ type connection struct {
 	// The ways to connect, in the order of the provider's definition; `null` where `connect_url` is.
 	ConnectModes []connectMode `json:"connect_modes" nullable:"true"`
 	// Generated for a connection that works only after a person has connected the same account again (`needs_reauth`,
-	// `expired` or `revoked`): the URL of a page on which they do that. `null` for others, for callers who may not write connections, and where
-	// the provider configuration has no way to connect. It changes every 12 hours and can be used for 12 to 24, or
-	// until the account is connected. The person who opens it needs no other right.
+	// `expired` or `revoked`): the URL of a page on which they do that. `null` for others, for callers who may not write
+	// connections, and where the provider configuration has no way to connect. It changes every 12 hours and can be used
+	// for 12 to 24, or until the account is connected. The person who opens it needs no other right.
 	ReconnectURL *string `json:"reconnect_url" readOnly:"true" example:"https://gateway.example.com/connect/6vXo0c6nq1y1b3a2Q0m5Zr4Wc8Yt7Ud9Ke1Lf2Mg3Nh.0198b2f4-6f0e-7c3a-9d52-6a1f0c7e8b34.env_06f3k2m9q0x8v4t7b5n1"`
 	// When `reconnect_url` expires; `null` where that is.
 	ReconnectExpiresAt *httpapi.Time `json:"reconnect_expires_at" nullable:"true" example:"2026-12-24T12:00:00.000Z"`
