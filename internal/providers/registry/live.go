@@ -228,6 +228,8 @@ type change struct {
 	bySlug  map[string]*Provider
 	refused int
 	changed bool
+	// reports are logged once what they say is true: when the registry has been replaced.
+	reports []func()
 }
 
 // applyFolder builds a registry from the files of the folder and activates it. It reports whether the registry changed.
@@ -267,6 +269,9 @@ func (l *Live) applyFolder(ctx context.Context, connections Connections, files [
 	if c.changed {
 		l.current.Store(newRegistry(slices.Collect(maps.Values(c.bySlug))))
 	}
+	for _, report := range c.reports {
+		report()
+	}
 	return c.changed
 }
 
@@ -286,13 +291,17 @@ func (l *Live) adoptVersion(ctx context.Context, connections Connections, c *cha
 	slug := p.Definition.Slug
 	c.bySlug[slug], c.changed = p, true
 	if old == nil {
-		l.log.InfoContext(ctx, "provider definition loaded", slog.String("provider", slug),
-			slog.String("folder", l.folder.Path))
+		c.reports = append(c.reports, func() {
+			l.log.InfoContext(ctx, "provider definition loaded", slog.String("provider", slug),
+				slog.String("folder", l.folder.Path))
+		})
 		return
 	}
-	p.previous = l.previousVersions(ctx, connections, p, old)
-	l.log.InfoContext(ctx, "provider definition replaced by a new version", slog.String("provider", slug),
-		slog.String("origin", string(p.Source)))
+	p.previous = l.previousVersions(ctx, connections, c, p, old)
+	c.reports = append(c.reports, func() {
+		l.log.InfoContext(ctx, "provider definition replaced by a new version", slog.String("provider", slug),
+			slog.String("origin", string(p.Source)))
+	})
 }
 
 const (
@@ -306,12 +315,14 @@ const (
 
 // previousVersions returns the versions that stay available after p replaces old: all earlier ones while there are
 // connections that p does not fit, and otherwise only old, for connections that change at this moment.
-func (l *Live) previousVersions(ctx context.Context, connections Connections, p, old *Provider) *Provider {
+func (l *Live) previousVersions(ctx context.Context, connections Connections, c *change, p, old *Provider) *Provider {
 	alone := *old
 	alone.previous = nil
-	if l.reportUnfit(ctx, connections, p) {
+	report := l.unfit(ctx, connections, p)
+	if report == nil {
 		return &alone
 	}
+	c.reports = append(c.reports, report)
 	versions := 1
 	for v := old; v.previous != nil; v = v.previous {
 		versions++
@@ -324,23 +335,26 @@ func (l *Live) previousVersions(ctx context.Context, connections Connections, p,
 	return &alone
 }
 
-// reportUnfit logs the connections that a definition does not fit. It returns true if there are none.
-func (l *Live) reportUnfit(ctx context.Context, connections Connections, p *Provider) bool {
-	ctx, cancel := context.WithTimeout(ctx, unfitTimeout)
+// unfit returns what logs the connections that a definition does not fit; nil if there are none.
+func (l *Live) unfit(ctx context.Context, connections Connections, p *Provider) func() {
+	limited, cancel := context.WithTimeout(ctx, unfitTimeout)
 	defer cancel()
-	uuids, total, err := connections.Unfit(ctx, p, maxNamed)
+	uuids, total, err := connections.Unfit(limited, p, maxNamed)
 	switch {
 	case err != nil:
-		l.log.ErrorContext(ctx, "cannot compare the connections of a provider with its definition",
-			slog.String("provider", p.Definition.Slug), slog.String("error", err.Error()))
-		return false
+		return func() {
+			l.log.ErrorContext(ctx, "cannot compare the connections of a provider with its definition",
+				slog.String("provider", p.Definition.Slug), slog.String("error", err.Error()))
+		}
 	case total > 0:
-		l.log.WarnContext(ctx, "the settings of connections do not fit their provider's definition; they stay with the "+
-			"version that they fit, if there is one",
-			slog.String("provider", p.Definition.Slug), slog.Int("connections", total), slog.Any("connection_uuids", uuids))
-		return false
+		return func() {
+			l.log.WarnContext(ctx, "the settings of connections do not fit their provider's definition; they stay with the "+
+				"version that they fit, if there is one",
+				slog.String("provider", p.Definition.Slug), slog.Int("connections", total), slog.Any("connection_uuids", uuids))
+		}
+	default:
+		return nil
 	}
-	return true
 }
 
 // reportRefused logs the problems of files, one line for each. The previous versions stay active.
@@ -428,7 +442,9 @@ func (l *Live) reportMissing(ctx context.Context, connections Connections) {
 				"is back",
 				slog.String("provider", slug))
 		case p.Source == SourceFolder:
-			l.reportUnfit(ctx, connections, p)
+			if report := l.unfit(ctx, connections, p); report != nil {
+				report()
+			}
 		}
 	}
 }
