@@ -263,7 +263,9 @@ func (l *Live) applyFolder(ctx context.Context, connections Connections, files [
 	l.applyRemovals(ctx, connections, c, before, there)
 	l.refused.Set(float64(c.refused))
 	if l.troubled && c.refused == 0 {
-		l.log.InfoContext(ctx, "every provider definition in the folder is active", slog.String("folder", l.folder.Path))
+		c.reports = append(c.reports, func() {
+			l.log.InfoContext(ctx, "every provider definition in the folder is active", slog.String("folder", l.folder.Path))
+		})
 	}
 	l.troubled = c.refused > 0
 	if c.changed {
@@ -374,9 +376,11 @@ func (l *Live) reportRefused(ctx context.Context, c *change, before *Registry, p
 		if old != nil {
 			c.bySlug[old.Definition.Slug] = old
 		}
-		l.log.ErrorContext(ctx, "provider definition rejected; the previous version, if any, stays active",
-			slog.String("file", filepath.Join(l.folder.Path, f.File)), slog.Int("line", f.Line), slog.String("field", f.Field),
-			slog.String("reason", f.Message), slog.Int("problems", inFile[f.File]), slog.Bool("in_force", old != nil))
+		c.reports = append(c.reports, func() {
+			l.log.ErrorContext(ctx, "provider definition rejected; the previous version, if any, stays active",
+				slog.String("file", filepath.Join(l.folder.Path, f.File)), slog.Int("line", f.Line), slog.String("field", f.Field),
+				slog.String("reason", f.Message), slog.Int("problems", inFile[f.File]), slog.Bool("in_force", old != nil))
+		})
 	}
 }
 
@@ -408,13 +412,17 @@ func (l *Live) applyRemovals(ctx context.Context, connections Connections, c *ch
 		if slices.Contains(used, slug) {
 			c.bySlug[slug] = old
 			c.refused++
-			l.log.ErrorContext(ctx, "provider definition removed while connections use it; it stays active until the process "+
-				"ends",
-				slog.String("file", filepath.Join(l.folder.Path, slug+".yaml")), slog.String("provider", slug))
+			c.reports = append(c.reports, func() {
+				l.log.ErrorContext(ctx, "provider definition removed while connections use it; it stays active until the process "+
+					"ends",
+					slog.String("file", filepath.Join(l.folder.Path, slug+".yaml")), slog.String("provider", slug))
+			})
 			continue
 		}
 		c.changed = true
-		l.log.InfoContext(ctx, "provider definition removed", slog.String("provider", slug))
+		c.reports = append(c.reports, func() {
+			l.log.InfoContext(ctx, "provider definition removed", slog.String("provider", slug))
+		})
 	}
 }
 
