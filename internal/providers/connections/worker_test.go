@@ -182,6 +182,54 @@ func TestOutcomesGoBeforeJobs(t *testing.T) {
 	})
 }
 
+// A process that ends between the provider's response and its commit leaves a lease that no one releases. The
+// connection is not active with dead tokens until their usual renewal, which may be far away: when the lease has ended,
+// a worker finds that the provider has replaced them.
+func TestAbandonedLeaseIsFollowed(t *testing.T) {
+	t.Parallel()
+	for name, expires := range map[string]*time.Time{"in a year": ptr(time.Date(2027, 6, 1, 0, 0, 0, 0, time.UTC)),
+		"not known": nil} {
+		testkit.Each(t, func(t *testing.T, s testkit.Store) {
+			w, gone := newTokenWorld(t, s)
+			p := newRotor(t)
+			in := tokenConnection("oauth2", p, connections.Credentials{ExpiresAt: expires,
+				Values: map[string]secretbox.Secret{"access_token": "access-0", "refresh_token": "refresh-0"}})
+			w.create(t, w.a, in)
+			served, end := make(chan struct{}), make(chan struct{})
+			p.set(func() {
+				p.before = func() { // as if the response never came to the one who has to store it
+					p.set(func() { p.before, p.refresh, p.access = nil, "refresh-lost", "access-lost" })
+					close(served)
+					<-end
+				}
+			})
+			refreshed := make(chan struct{})
+			go func() {
+				defer close(refreshed)
+				_, _ = connections.NewRenewer(gone).Refresh(t.Context(), w.a, "acme", "oauth2")
+			}()
+			await.Value(t, "the exchange of the process that ends", served)
+			exchanges, service := connections.TokensModule(w.svc).Services[0], connections.TokensModule(w.svc).Services[1]
+			require.NoError(t, exchanges.Start(t.Context()))
+			require.NoError(t, service.Start(t.Context()))
+			looks := 90 // seconds
+			await.Condition(t, "a look at the abandoned lease, "+name, func() bool {
+				if looks > 0 && w.clock.Timers() > 0 && p.exchanges() == 0 {
+					w.clock.Advance(time.Second)
+					looks--
+				}
+				return w.read(t, "oauth2").Status == connections.NeedsReauth
+			})
+			require.Equal(t, "refresh_interrupted", w.read(t, "oauth2").StatusReason)
+			require.Less(t, looks, 31, "not before the lease has ended")
+			close(end)
+			await.Value(t, "the end of the first exchange", refreshed)
+			require.NoError(t, service.Stop(t.Context()))
+			require.NoError(t, exchanges.Stop(t.Context()))
+		})
+	}
+}
+
 // A lease that ends while the node still waits for the provider, or for the database to take the outcome, does not make
 // the same node send the refresh token a second time, for which the provider would end the grant. The outcome is
 // stored.

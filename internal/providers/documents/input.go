@@ -344,7 +344,7 @@ func plainName(name string) string {
 		}
 	}
 	text := strings.Trim(out.String(), "_")
-	if text == "" || len(name) > 40 || strings.HasSuffix(name, "\x00") || strings.Contains(name, "\x00") {
+	if text == "" || len(name) > 40 || strings.Contains(name, "\x00") {
 		sum := sha256.Sum256([]byte(name))
 		text = strings.TrimLeft(text+"_"+hex.EncodeToString(sum[:])[:6], "_")
 	}

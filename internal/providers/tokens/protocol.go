@@ -12,6 +12,7 @@ import (
 
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/masking"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/oauth"
 	"sallyport/internal/providers/outbound"
@@ -193,13 +194,16 @@ func (p *Protocol) grant(o *opened, req *http.Request, err error, spec oauth.Tok
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it is a *oauth.TokenError, as is documented
 	}
-	g := &Grant{Values: map[string]secretbox.Secret{AccessToken: token.Access}, ExpiresAt: token.ExpiresAt,
-		Scopes: token.Scopes}
+	g := &Grant{Values: map[string]secretbox.Secret{AccessToken: token.Access}, ExpiresAt: token.ExpiresAt}
 	if token.Refresh != "" {
 		g.Values[RefreshToken] = token.Refresh
 	}
 	o.hide(token.Access, token.Refresh)
 	g.Config = o.settings(token.Metadata)
+	// Scopes are stored and shown in clear, and a response can have a token among them.
+	if left := slices.DeleteFunc(token.Scopes, o.shows); len(left) > 0 {
+		g.Scopes = left
+	}
 	return g, nil
 }
 
@@ -218,11 +222,15 @@ func (o *opened) settings(found map[string]string) map[string]string {
 	return out
 }
 
-// shows reports whether a text has a secret in it.
+// shows reports whether a text has a secret in it, in any form.
 func (o *opened) shows(text string) bool {
-	return slices.ContainsFunc(o.secrets, func(s secretbox.Secret) bool {
-		return len(s) >= minSecret && !o.isPublic(s) && strings.Contains(text, s.Reveal())
-	})
+	var m masking.Masker
+	for _, s := range o.secrets {
+		if !o.isPublic(s) {
+			m.Add(s.Reveal())
+		}
+	}
+	return m.Shows(text)
 }
 
 // isPublic reports whether a value is that of a credential that is no secret, such as a user name, which a host may
@@ -232,9 +240,6 @@ func (o *opened) isPublic(value secretbox.Secret) bool {
 		return !f.Secret && o.values.Credentials[f.Name] == value
 	})
 }
-
-// minSecret is the length in bytes below which a secret occurs anywhere, and is not looked for.
-const minSecret = 4
 
 // send sends a request and reads the response. It takes the error of making the request, too.
 func (p *Protocol) send(o *opened, req *http.Request, err error) (outbound.Response, error) {

@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
 	"net/http"
@@ -240,6 +242,21 @@ func TestSettingsHaveNoSecret(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, g.Config)
 	}
+}
+
+// A token among the granted scopes, in clear or encoded, is not taken for one: scopes are stored and shown as they are.
+func TestScopesHaveNoSecret(t *testing.T) {
+	t.Parallel()
+	const access, refresh = "the-new-access-token", "the-new-refresh-token"
+	w := newWorld(t, func(rw http.ResponseWriter, _ *http.Request) {
+		body, _ := json.Marshal(map[string]string{"access_token": access, "refresh_token": refresh,
+			"scope": strings.Join([]string{"read", access, "x:" + refresh, hex.EncodeToString([]byte(refresh)),
+				base64.RawURLEncoding.EncodeToString([]byte("a" + access)), clientSecret}, " ")})
+		_, _ = rw.Write(body)
+	})
+	g, err := w.protocol.Refresh(t.Context(), w.source("oauth2", refreshable()))
+	require.NoError(t, err)
+	require.Equal(t, []string{"read"}, g.Scopes)
 }
 
 // Credentials that were given for one host are not even opened for an endpoint on another.

@@ -107,11 +107,15 @@ func resume(ctx context.Context, tx *sql.Tx, env id.Environment, connectionUUID 
 
 // take takes the lease of those of the connections that no exchange in progress has, and returns their rows. An
 // exchange that has not released an earlier lease counts as interrupted. With onlyDue, rows that are not due any more
-// are left. The connections are of an environment; those of a worker, which has their rows, are of any.
+// are left. The connections are of an environment; those of a worker, which has their rows, are of any. They are due at
+// the latest when the lease ends: if the process ends before it has stored an outcome, a worker finds out whether the
+// provider has replaced the tokens. Releasing the lease stores another time.
 func take(ctx context.Context, tx *sql.Tx, env id.Environment, uuids []string, lease string, now, until time.Time,
 	onlyDue bool) ([]row, error) {
 	w := new(db.Where)
-	set := "UPDATE token_refreshes SET lease = " + w.Arg(lease) + ", lease_until_ms = " + w.Arg(clock.Millis(until)) + `,
+	set := "UPDATE token_refreshes SET lease = " + w.Arg(lease) + ", lease_until_ms = " + w.Arg(clock.Millis(until)) +
+		", due_ms = CASE WHEN due_ms <= " + w.Arg(clock.Millis(until)) + " THEN due_ms ELSE " + w.Arg(clock.Millis(until)) +
+		` END,
 		interrupted_revision = CASE WHEN lease <> '' THEN lease_revision ELSE interrupted_revision END,
 		lease_revision = revision`
 	db.AnyOf(w, "connection_uuid", uuids).And("lease_until_ms <= ?", clock.Millis(now))

@@ -155,19 +155,28 @@ func (j *joiner) storeTogether(batch []*joining) {
 	}
 }
 
-// store commits an outcome, while the database is away again and again until the lease ends.
+// store commits an outcome, while the database is away again and again: until the lease ends, and new tokens until it
+// is known that another node has taken the lease. They exist nowhere else, and while the database is away no node can
+// take it.
 func (s *Service) store(ctx context.Context, j *joiner, held *row, fn write) error {
 	ctx = context.WithoutCancel(ctx)
 	defer s.cfg.Accounts.Forget(held.connectionUUID)
 	if j.join(held, fn) {
 		return nil
 	}
+	waits := false
 	for {
 		err := s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error { return fn(ctx, tx, false) })
 		if err == nil {
 			return nil
 		}
-		if errors.Is(err, errLost) || !isTransient(err) || !s.cfg.Clock.Now().Add(storeInterval).Before(held.leaseUntil) {
+		late := !s.cfg.Clock.Now().Add(storeInterval).Before(held.leaseUntil)
+		if late && !waits && j == s.renewed && db.IsUnavailable(err) {
+			waits = true // said once
+			s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "new tokens of a connection wait for the database",
+				slog.String("connection_uuid", held.connectionUUID), slog.String("error", err.Error()))
+		}
+		if errors.Is(err, errLost) || !isTransient(err) || late && !waits {
 			s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "cannot store the outcome of a token refresh",
 				slog.String("connection_uuid", held.connectionUUID), slog.String("error", err.Error()))
 			return fmt.Errorf("store the outcome of a renewal: %w", err)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"log/slog"
 	"slices"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/await"
 	"sallyport/internal/providers/credentials"
 )
 
@@ -115,4 +117,55 @@ func TestOutcomeAtTheEnd(t *testing.T) {
 			require.False(t, j.join(&row{}, nil))
 		}
 	}
+}
+
+// quiet are accounts of which nothing is in memory.
+type quiet struct{ Accounts }
+
+// Forget implements Accounts.
+func (quiet) Forget(string) {}
+
+// New tokens exist nowhere else: while the database is away they wait for it, longer than the lease, until another node
+// is known to have taken that. An outcome without tokens has no meaning after the lease.
+func TestNewTokensOutliveTheLease(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		for name, c := range map[string]struct {
+			tokens bool
+			last   error
+			want   error
+		}{
+			"new tokens, and the database comes back": {tokens: true},
+			"new tokens, and another node was faster": {tokens: true, last: errLost, want: errLost},
+			"a failure": {want: driver.ErrBadConn},
+		} {
+			clk := clock.NewManual(time.UnixMilli(1_000_000))
+			svc := New(Config{DB: s.DB, Clock: clk, Accounts: quiet{}, Logger: slog.New(slog.DiscardHandler)})
+			j := svc.failed
+			if c.tokens {
+				j = svc.renewed
+			}
+			held := &row{connectionUUID: "c", leaseUntil: clk.Now().Add(time.Minute)}
+			const away = 2 * time.Minute
+			back := clk.Now().Add(away)
+			stored := make(chan error, 1)
+			go func() {
+				stored <- svc.store(t.Context(), j, held, func(context.Context, *sql.Tx, bool) error {
+					if clk.Now().Before(back) {
+						return driver.ErrBadConn
+					}
+					return c.last
+				})
+			}()
+			await.Condition(t, name, func() bool {
+				if clk.Timers() > 0 {
+					clk.Advance(storeInterval)
+				}
+				return len(stored) == 1
+			})
+			err := <-stored
+			require.ErrorIs(t, err, c.want, name)
+			require.Equal(t, c.tokens, !clk.Now().Before(back), "%s: it ended at %s", name, clk.Now())
+		}
+	})
 }
