@@ -103,7 +103,7 @@ func (s StandingLinks) find(ctx context.Context, token secretbox.Secret) (link, 
 	}
 	c, err := s.cfg.Connections.ByUUID(ctx, env, uuid)
 	if apperr.Is(err, apperr.CodeNotFound) {
-		return link{}, linkProblem(wordsUnknown)
+		return link{}, linkProblem(wordsStanding) // as below: a guess does not show which connections exist
 	}
 	if err != nil {
 		return link{}, err
@@ -112,7 +112,7 @@ func (s StandingLinks) find(ctx context.Context, token secretbox.Secret) (link, 
 	period := periodOf(now)
 	if !s.isOf(&c, token, period) {
 		if period--; !s.isOf(&c, token, period) {
-			// Of an earlier period, or for credentials that were replaced. Which of them is not said to someone who guesses.
+			// Of an earlier period, or for credentials that were replaced. The page does not say which of them.
 			return link{}, linkProblem(wordsStanding)
 		}
 	}

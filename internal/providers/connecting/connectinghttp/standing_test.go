@@ -164,13 +164,15 @@ func TestForgedStandingLink(t *testing.T) {
 		require.Equal(t, string(w.actor.Environment), parts[2])
 		require.NotEqual(t, parts[0], other[0])
 		foreign := id.New(id.PrefixEnvironment)
+		texts := map[string]string{}
+		nowhere := []string{parts[0], id.NewUUID(), parts[2]}
 		for _, token := range [][]string{
 			{other[0], parts[1], parts[2]},
 			{parts[0], other[1], parts[2]},
 			{parts[0], parts[1], foreign},
 			{parts[0][:42] + "!", parts[1], parts[2]},
 			{strings.Repeat("A", 43), parts[1], parts[2]},
-			{parts[0], id.NewUUID(), parts[2]},
+			nowhere,
 			{parts[0], parts[1], parts[2], "x"},
 			{parts[0], parts[1]},
 			{parts[0], strings.ToUpper(parts[1]), parts[2]},
@@ -180,8 +182,11 @@ func TestForgedStandingLink(t *testing.T) {
 				"credential.api_key", "good-key").text} {
 				require.Regexp(t, "This link is not valid|This link has expired", text, token)
 				require.NotContains(t, text, "Acme")
+				texts[strings.Join(token, ".")] = text
 			}
 		}
+		require.Equal(t, texts[other[0]+"."+parts[1]+"."+parts[2]], texts[strings.Join(nowhere, ".")],
+			"a guess does not show which connections exist")
 		require.EqualValues(t, "needs_reauth", w.get("c").Status)
 	})
 }
