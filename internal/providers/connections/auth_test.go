@@ -56,6 +56,7 @@ type provider struct {
 	status int // instead of what follows from the token, unless 0
 	header http.Header
 	calls  []http.Header
+	before func() // is called before each response, unless it is nil
 }
 
 func newProvider(t testing.TB) *provider {
@@ -67,6 +68,12 @@ func newProvider(t testing.TB) *provider {
 }
 
 func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	before := p.before
+	p.mu.Unlock()
+	if before != nil {
+		before()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.calls = append(p.calls, r.Header.Clone())

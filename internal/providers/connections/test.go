@@ -24,6 +24,10 @@ import (
 // provider can be wrong for a moment.
 const refusalsUntilReauth = 2
 
+// testsOfChanging is how often a connection is tested that changes during the test, as when its tokens are renewed: what
+// was found may not be true of the new ones.
+const testsOfChanging = 3
+
 // Tested is the outcome of a test of a connection's credentials.
 type Tested struct {
 	// Connection is as the test leaves it. Its Health is the outcome.
@@ -65,18 +69,29 @@ func (t *Tester) Test(ctx context.Context, actor access.Principal, providerConfi
 	if c.isTested(t.svc.clock.Now()) {
 		return Tested{Connection: c, Cached: true}, nil
 	}
+	for range testsOfChanging {
+		var tested Tested
+		if tested, err = t.share(ctx, c); !errors.Is(err, errStale) {
+			return tested, err
+		}
+	}
+	return Tested{}, err
+}
+
+// share tests a connection together with everyone who asks for it at the same time.
+func (t *Tester) share(ctx context.Context, c Connection) (Tested, error) {
 	own := false
 	result, err, _ := t.flights.Do(c.UUID, func() (any, error) {
 		again, err := t.reread(ctx, &c)
 		if err != nil || again.isTested(t.svc.clock.Now()) {
-			return again, err // another test has ended since the look above
+			return again, err // another test has ended since the caller looked
 		}
 		c, own = again, true
 		// Others wait for the outcome, so it does not end with this request.
 		return t.run(context.WithoutCancel(ctx), &c, nil)
 	})
 	if err != nil {
-		return Tested{}, err //nolint:wrapcheck // it is that of runTest
+		return Tested{}, err //nolint:wrapcheck // it is that of run
 	}
 	tested, _ := result.(Connection)
 	return Tested{Connection: tested, Cached: !own}, nil

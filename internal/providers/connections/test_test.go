@@ -4,10 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"net/http"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/apperr"
@@ -112,6 +114,44 @@ func TestConcurrentTests(t *testing.T) {
 		}
 		all.Wait()
 		require.Equal(t, 2, p.requests())
+	})
+}
+
+// A connection that changes while it is tested, as one whose tokens are renewed does, is tested again, so that the
+// outcome is about what it has now. One that never stops changing gets an error that says so.
+func TestConnectionThatChangesWhileItIsTested(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w, p := newWorld(t, s).withAPI(t), newProvider(t)
+		w.create(t, w.a, acmeConnection("acme-1", p.URL, bearer("good-token")))
+		var changes int
+		changed := func(limit int) func() {
+			changes = 0
+			return func() {
+				if changes == limit {
+					return
+				}
+				changes++
+				value := strconv.Itoa(changes) + " of " + strconv.Itoa(limit)
+				_, err := w.svc.Update(t.Context(), w.a, "acme", "acme-1", connections.Change{
+					Tags: patch.To(map[string]*string{"change": &value})})
+				assert.NoError(t, err)
+			}
+		}
+		p.set(func(p *provider) { p.before = changed(2) })
+		w.clock.Advance(time.Minute)
+		tested, err := connections.NewTester(w.svc).Test(t.Context(), w.a, "acme", "acme-1")
+		require.NoError(t, err)
+		require.False(t, tested.Cached)
+		require.Equal(t, probes.Healthy, tested.Connection.Health.Status)
+		require.Equal(t, "2 of 2", tested.Connection.Tags["change"])
+
+		p.set(func(p *provider) { p.before = changed(100) })
+		w.clock.Advance(time.Minute)
+		_, err = connections.NewTester(w.svc).Test(t.Context(), w.a, "acme", "acme-1")
+		requireCode(t, apperr.CodeConnectionNotReady, err)
+		require.ErrorContains(t, err, "changed while it was tested")
+		require.Equal(t, 3, changes)
 	})
 }
 
