@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -122,6 +123,37 @@ func TestTypesOfALargeBatch(t *testing.T) {
 			require.Equal(w.t, change.want, sink.wait(w.t, n+2)[n+1].header.Get("Sallyport-Event-Type"))
 			w.awaitEvent(uuid, "forwarded")
 		}
+	})
+}
+
+// A batch reaches the subscriber to any of its types, also the last of many. One that has more than can be matched is
+// refused with a reason, so that the provider and the operator see it: it is never stored for some of its subscribers.
+func TestTypesOfACrowdedBatch(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		const secret = "a secret shared with Asana"
+		c := w.connect(w.dev(), object{"provider": "asana", "connection_id": "tasks", "webhook_secret": secret})
+		last := newReceiver(w.t, status(http.StatusOK))
+		w.subscribe(last.url, object{"event_types": []string{"task.last"}})
+		batch := func(types int) message {
+			var items strings.Builder
+			for i := range types - 1 {
+				fmt.Fprintf(&items, `{"action":"a%d","resource":{"resource_type":"task"}},`, i)
+			}
+			body := `{"events":[` + items.String() + `{"action":"last","resource":{"resource_type":"task"}}]}`
+			return message{http.Header{"Content-Type": {"application/json"}, "X-Hook-Signature": {hexHMAC(secret, body)}},
+				[]byte(body)}
+		}
+		uuid := w.deliver(c.pathToken(), batch(1000)).EventUUID
+		require.Equal(w.t, "task.last", last.wait(w.t, 1)[0].header.Get("Sallyport-Event-Type"))
+		require.Len(w.t, w.event(uuid).EventTypes, 1000)
+		require.Len(w.t, w.events("&event_type=task.last"), 1)
+
+		w.post(c.pathToken(), batch(1001)).refused(w, http.StatusRequestEntityTooLarge, apperr.CodePayloadTooLarge)
+		refused := w.rejections(w.dev(), "connection_id=tasks", 1)[0]
+		require.Equal(w.t, "batch_too_large", refused.Reason)
+		require.Contains(w.t, refused.Message, "1000 types")
+		require.Len(w.t, w.events(""), 1)
 	})
 }
 

@@ -33,9 +33,9 @@ func TestAsana(t *testing.T) {
 	require.Equal(t, verification.Event{
 		Type: "task.changed", TypeSigned: true, Types: []string{"task.changed", "story.added"},
 		OccurredAt: time.Date(2013, 8, 21, 18, 20, 37, 972_000_000, time.UTC),
-	}, v.Describe(r))
+	}, describe(t, v, r))
 	require.Equal(t, []string{"deleted"},
-		v.Describe(deliver(r.Now, `{"events":[{"action":"deleted","resource":null}]}`)).Types)
+		describe(t, v, deliver(r.Now, `{"events":[{"action":"deleted","resource":null}]}`)).Types)
 	require.Equal(t, []string{"x-hook-secret", "x-hook-signature"}, v.RedactHeaders())
 }
 
@@ -46,8 +46,8 @@ func TestAsanaHeartbeat(t *testing.T) {
 	r := deliver(time.Time{}, `{"events":[]}`, "X-Hook-Signature",
 		"10468027b67df18c739cc4794c6fc2d2806dcaaf2259fc3e1ed9d26433659853")
 	requireProved(t, v, r, "hmac", "0")
-	require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true, Control: true}, v.Describe(r))
-	require.False(t, v.Describe(deliver(time.Time{}, `{"events":[{"action":"added"}]}`)).Control)
+	require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true, Control: true}, describe(t, v, r))
+	require.False(t, describe(t, v, deliver(time.Time{}, `{"events":[{"action":"added"}]}`)).Control)
 }
 
 // Asana's handshake hands its secret over and gets it back in the same header; a header that is no single

@@ -47,6 +47,6 @@ func TestBitbucketEvents(t *testing.T) {
 			"X-Event-Key", tt.key, tt.id, "1", "X-Hook-UUID", "h")
 		requireProved(t, v, r, "hmac", "0")
 		tt.want.ID = "1"
-		require.Equal(t, tt.want, v.Describe(r))
+		require.Equal(t, tt.want, describe(t, v, r))
 	}
 }

@@ -27,7 +27,7 @@ func TestCalendly(t *testing.T) {
 	}.check(t)
 	v := connect(t, "calendly", nil, secret)
 	require.Equal(t, verification.Event{Type: "invitee.created", TypeSigned: true, OccurredAt: time.Date(2020, 11, 23, 17,
-		51, 19, 0, time.UTC)}, v.Describe(r))
+		51, 19, 0, time.UTC)}, describe(t, v, r))
 	for header, want := range map[string]verification.Reason{
 		"t=1772600768,v1=" + signature:              verification.ReasonSignatureMismatch,
 		"v1=" + signature:                           verification.ReasonTimestampMissing,

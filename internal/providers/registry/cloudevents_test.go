@@ -61,14 +61,14 @@ func TestCloudEventsModes(t *testing.T) {
 		Type: "com.example.someevent", ID: "/mycontext A234-1234-1234", IDSource: "header:ce-source+header:ce-id",
 		OccurredAt: time.Date(2018, 4, 5, 17, 31, 0, 0, time.UTC),
 	}
-	require.Equal(t, want, v.Describe(deliver(time.Time{}, `{"type":"x","source":"y","id":"z"}`, cloudEventBinary...)))
-	require.Equal(t, want, v.Describe(deliver(time.Time{}, `[{"type":"x","source":"y","id":"z"}]`, cloudEventBinary...)),
+	require.Equal(t, want, describe(t, v, deliver(time.Time{}, `{"type":"x","source":"y","id":"z"}`, cloudEventBinary...)))
+	require.Equal(t, want, describe(t, v, deliver(time.Time{}, `[{"type":"x","source":"y","id":"z"}]`, cloudEventBinary...)),
 		"a list is no batch in binary mode")
 	want.IDSource, want.OccurredAt = "json:/source+json:/id", time.Time{}
-	require.Equal(t, want, v.Describe(deliver(time.Time{}, cloudEventStructured, "Content-Type",
+	require.Equal(t, want, describe(t, v, deliver(time.Time{}, cloudEventStructured, "Content-Type",
 		"application/cloudevents+json; charset=utf-8")))
 	require.Equal(t, verification.Event{Type: "unknown"},
-		v.Describe(deliver(time.Time{}, `{"id":"z"}`, "ce-id", "1", "Content-Type", "application/cloudevents+xml")))
+		describe(t, v, deliver(time.Time{}, `{"id":"z"}`, "ce-id", "1", "Content-Type", "application/cloudevents+xml")))
 }
 
 // A batch is described by the types and the ids of all its events, and its id changes with any of them.
@@ -80,7 +80,7 @@ func TestCloudEventsBatch(t *testing.T) {
 		for _, event := range events[1:] {
 			body = append(append(body, ','), event...)
 		}
-		return v.Describe(deliver(time.Time{}, string(append(body, ']')), "Content-Type", contentType))
+		return describe(t, v, deliver(time.Time{}, string(append(body, ']')), "Content-Type", contentType))
 	}
 	const other = `{"id":"2","type":"com.example.other","source":"/mycontext","specversion":"1.0"}`
 	event := batch("application/cloudevents-batch+json", cloudEventStructured, other)

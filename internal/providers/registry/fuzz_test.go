@@ -57,7 +57,7 @@ func FuzzDefinitions(f *testing.F) {
 				t.Fatalf("%s accepted what its secret did not sign", slug)
 			}
 			_ = v.Diagnose(t.Context(), r, refusal)
-			event := v.Describe(r)
+			event := describe(t, v, r)
 			if event.Type == "" || len(event.Type) > 256 || strings.ContainsAny(event.Type, " \x00\n") || len(event.ID) > 512 {
 				t.Fatalf("%s describes what cannot be stored: %+v", slug, event)
 			}

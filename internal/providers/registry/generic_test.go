@@ -35,7 +35,7 @@ func TestGenericTokenDefaults(t *testing.T) {
 	vector{slug: "generic-token", secret: token, scheme: "token", request: r, at: "header:X-Webhook-Token", text: token,
 		outside: []string{"body"}}.check(t)
 	v := connect(t, "generic-token", nil, token)
-	require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true}, v.Describe(r))
+	require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true}, describe(t, v, r))
 	require.Equal(t, []string{"x-webhook-token"}, v.RedactHeaders())
 	for _, r := range []*verification.Request{
 		at(deliver(time.Time{}, "{}"), "POST", "access_token="+token), at(deliver(time.Time{}, "{}"), "POST", "token="+token),
@@ -73,7 +73,7 @@ func TestGenericTypesAndIDs(t *testing.T) {
 				IDSource: "header:ce-source+header:ce-id"}},
 			{``, nil, verification.Event{Type: "unknown"}},
 		} {
-			require.Equal(t, tt.want, v.Describe(deliver(time.Time{}, tt.body, tt.pairs...)), slug)
+			require.Equal(t, tt.want, describe(t, v, deliver(time.Time{}, tt.body, tt.pairs...)), slug)
 		}
 		for _, header := range []string{"authorization", "Cookie", "x-api-key"} {
 			loaded, err := registry.Builtin()

@@ -44,7 +44,7 @@ func TestGiteaEvents(t *testing.T) {
 		r := deliver(time.Time{}, tt.body, "X-Gitea-Signature", hmacHex("the secret", tt.body), "X-Gitea-Event", tt.event,
 			"X-Gitea-Delivery", "d")
 		requireProved(t, v, r, "hmac", "0")
-		require.Equal(t, verification.Event{Type: tt.want, ID: "d", IDSource: "header:x-gitea-delivery"}, v.Describe(r))
+		require.Equal(t, verification.Event{Type: tt.want, ID: "d", IDSource: "header:x-gitea-delivery"}, describe(t, v, r))
 	}
 	form := deliver(time.Time{}, "payload=%7B%7D", "X-Gitea-Signature", hmacHex("the secret", "{}"), "Content-Type",
 		"application/x-www-form-urlencoded")
@@ -64,15 +64,15 @@ func TestForgejo(t *testing.T) {
 		signed: []string{"body"}, outside: []string{"header:X-Forgejo-Event", "header:X-Forgejo-Delivery"},
 	}.check(t)
 	v := connect(t, "gitea", nil, "the secret")
-	require.Equal(t, verification.Event{Type: "issues.opened", ID: "d", IDSource: "header:x-forgejo-delivery"}, v.Describe(r))
-	require.Equal(t, "push", v.Describe(deliver(time.Time{}, `{"ref":"refs/heads/main"}`, "X-Forgejo-Event", "push")).Type)
+	require.Equal(t, verification.Event{Type: "issues.opened", ID: "d", IDSource: "header:x-forgejo-delivery"}, describe(t, v, r))
+	require.Equal(t, "push", describe(t, v, deliver(time.Time{}, `{"ref":"refs/heads/main"}`, "X-Forgejo-Event", "push")).Type)
 	for _, name := range []string{"Gitea", "Gogs", "GitHub"} {
 		r.Header.Set("X-"+name+"-Event", "issues")
 		r.Header.Set("X-"+name+"-Delivery", "d")
 	}
 	r.Header.Set("X-Gitea-Signature", signature)
 	requireProved(t, v, r, "hmac", "0")
-	require.Equal(t, verification.Event{Type: "issues.opened", ID: "d", IDSource: "header:x-gitea-delivery"}, v.Describe(r))
+	require.Equal(t, verification.Event{Type: "issues.opened", ID: "d", IDSource: "header:x-gitea-delivery"}, describe(t, v, r))
 	r.Header.Set("X-Gitea-Signature", hmacHex("another secret", body))
 	r.Header.Set("X-Forgejo-Signature", hmacHex("another secret", body))
 	requireReason(t, v, r, verification.ReasonSignatureMismatch)

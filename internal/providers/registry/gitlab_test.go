@@ -56,7 +56,7 @@ func TestGitLabSecretToken(t *testing.T) {
 		text: "a secret token of GitLab", outside: []string{"body", "header:X-Gitlab-Event", "header:Idempotency-Key"},
 	}.check(t)
 	require.Equal(t, verification.Event{Type: "issue.open", ID: gitlabDelivery, IDSource: "header:idempotency-key"},
-		connect(t, "gitlab", nil).Describe(r))
+		describe(t, connect(t, "gitlab", nil), r))
 }
 
 // While a webhook moves from one to the other, a delivery needs one right proof. A signature with the right token is no
@@ -95,7 +95,7 @@ func TestGitLabTypes(t *testing.T) {
 		{"Wiki Page Hook", `{}`, "wiki_page"},
 		{"A New Hook", `{}`, "unknown"},
 	} {
-		event := v.Describe(deliver(time.Time{}, tt.body, "X-Gitlab-Event", tt.header, "webhook-id", "w", "Idempotency-Key",
+		event := describe(t, v, deliver(time.Time{}, tt.body, "X-Gitlab-Event", tt.header, "webhook-id", "w", "Idempotency-Key",
 			"k"))
 		require.Equal(t, verification.Event{Type: tt.want, ID: "w", IDSource: "header:webhook-id"}, event)
 	}

@@ -64,7 +64,7 @@ func TestHubSpotDecodes(t *testing.T) {
 func TestHubSpotEvents(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "hubspot", nil, hubspotSecret)
-	describe := func(body string) verification.Event { return v.Describe(deliver(time.Time{}, body)) }
+	describe := func(body string) verification.Event { return describe(t, v, deliver(time.Time{}, body)) }
 	one := describe(hubspotBody)
 	require.Equal(t, "contact.creation", one.Type)
 	require.Equal(t, time.UnixMilli(1564113600000).UTC(), one.OccurredAt)

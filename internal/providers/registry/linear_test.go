@@ -35,7 +35,7 @@ func TestLinearVector(t *testing.T) {
 	require.Equal(t, verification.Event{
 		Type: "Comment.create", TypeSigned: true, ID: "234d1a4e-b617-4388-90fe-adc3633d6b72",
 		IDSource: "header:linear-delivery", OccurredAt: time.Date(2020, 1, 23, 12, 53, 18, 84_000_000, time.UTC),
-	}, connect(t, "linear", nil, secret).Describe(r))
+	}, describe(t, connect(t, "linear", nil, secret), r))
 }
 
 // The time that counts is the signed one in the body. The header, which a replay can renew, is no substitute.
@@ -55,5 +55,5 @@ func TestLinearTimestamp(t *testing.T) {
 	for _, bad := range []string{"1772600767", `"yesterday"`, "-1772600767123", "1772600767123.5", "17726007671230"} {
 		requireReason(t, v, send(strings.Replace(good, "1772600767123", bad, 1)), verification.ReasonTimestampMalformed)
 	}
-	require.Equal(t, "Issue", v.Describe(send(`{"type":"Issue"}`)).Type)
+	require.Equal(t, "Issue", describe(t, v, send(`{"type":"Issue"}`)).Type)
 }

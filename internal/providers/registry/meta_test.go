@@ -60,7 +60,7 @@ func TestMetaEvents(t *testing.T) {
 		`{"object":"user","entry":[{"id":"1","uid":"1","time":1,"changed_fields":["photos","feed"]}]}`: {"user.photos",
 			"user.feed"},
 	} {
-		event := v.Describe(deliver(time.Time{}, body))
+		event := describe(t, v, deliver(time.Time{}, body))
 		require.Equal(t, want, event.Types)
 		require.True(t, event.TypeSigned)
 		require.Empty(t, event.ID)

@@ -46,7 +46,7 @@ func TestMicrosoftGraphVector(t *testing.T) {
 	}.check(t)
 	v := connect(t, "microsoft-graph", nil, "secretClientValue")
 	require.Equal(t, verification.Event{Type: "Microsoft.Graph.Message.created",
-		Types: []string{"Microsoft.Graph.Message.created"}}, v.Describe(r))
+		Types: []string{"Microsoft.Graph.Message.created"}}, describe(t, v, r))
 	require.Equal(t, strings.Replace(graphNotification, "secretClientValue", "[redacted]", 1), string(v.RedactBody(r)))
 	require.Equal(t, 202, v.Ack().Status)
 	require.Empty(t, v.Ack().Body)
@@ -81,7 +81,7 @@ func TestMicrosoftGraphBatch(t *testing.T) {
 		item(one, `,"changeType":"updated","resourceData":{"@odata.type":"#Microsoft.Graph.chatMessage"}`))
 	requireProved(t, v, good, "token", "0")
 	require.Equal(t, []string{"updated", "lifecycle.missed", "Microsoft.Graph.chatMessage.updated"},
-		v.Describe(good).Types)
+		describe(t, v, good).Types)
 	stored := string(v.RedactBody(good))
 	for _, secret := range []string{one, two, "eyJ0eXAi"} {
 		require.NotContains(t, stored, secret)

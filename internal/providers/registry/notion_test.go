@@ -47,7 +47,7 @@ func TestNotionEvent(t *testing.T) {
 	require.Equal(t, verification.Event{
 		Type: "page.created", TypeSigned: true, ID: "367cba44-b6f3-4c92-81e7-6a2e9659efd4", IDSource: "json:/id",
 		IDSigned: true, OccurredAt: time.Date(2024, 12, 5, 23, 55, 34, 285_000_000, time.UTC),
-	}, v.Describe(r))
+	}, describe(t, v, r))
 }
 
 // Notion's verification token is handed over as a secret that the operator has yet to confirm, before there is

@@ -42,7 +42,7 @@ func TestPagerDutyVector(t *testing.T) {
 	require.Equal(t, verification.Event{
 		Type: "incident.priority_updated", TypeSigned: true, ID: "01BWDWL3NYY7LUFPZCC28QUCMK", IDSource: "json:/event/id",
 		IDSigned: true, OccurredAt: time.Date(2021, 4, 26, 17, 36, 27, 458_000_000, time.UTC),
-	}, connect(t, "pagerduty", nil, pagerDutySecret).Describe(r))
+	}, describe(t, connect(t, "pagerduty", nil, pagerDutySecret), r))
 }
 
 // While a secret rotates either signature of a delivery is enough, which VerifySignature of the Go client says
@@ -61,12 +61,12 @@ func TestPagerDutyRotationAndPing(t *testing.T) {
 		"v1=x, v1=" + signature} {
 		r := deliver(time.Time{}, body, "X-PagerDuty-Signature", header)
 		requireProved(t, v, r, "hmac", "0")
-		require.True(t, v.Describe(r).Control)
+		require.True(t, describe(t, v, r).Control)
 	}
 	requireReason(t, v, deliver(time.Time{}, body, "X-PagerDuty-Signature", zero), verification.ReasonSignatureMismatch)
 	requireReason(t, v, deliver(time.Time{}, body, "X-PagerDuty-Signature", "v2="+signature),
 		verification.ReasonSignatureMalformed)
 	requireReason(t, v, deliver(time.Time{}, body, "X-PagerDuty-Signature", strings.Repeat(zero+",", 33)+"v1="+signature),
 		verification.ReasonSignatureMalformed)
-	require.False(t, v.Describe(deliver(time.Time{}, `{"event":{"event_type":"incident.triggered"}}`)).Control)
+	require.False(t, describe(t, v, deliver(time.Time{}, `{"event":{"event_type":"incident.triggered"}}`)).Control)
 }

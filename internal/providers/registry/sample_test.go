@@ -118,7 +118,7 @@ func (c *sampleCase) check(t *testing.T, v *verification.Verifier, eventType str
 	result, refusal := v.Verify(t.Context(), r)
 	require.Nil(t, refusal)
 	require.Equal(t, !c.accept, result.Verified)
-	event := v.Describe(r)
+	event := describe(t, v, r)
 	require.Equal(t, eventType, event.Type)
 	require.Equal(t, order.ID, s.Header.Get(verification.SampleHeader))
 	requireUnique(t, v, s, order)

@@ -60,7 +60,7 @@ func TestSendGridVector(t *testing.T) {
 func TestSendGridEvents(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "sendgrid", nil, sendgridKey)
-	one, two := v.Describe(deliver(time.Time{}, sendgridBody)), v.Describe(deliver(time.Time{}, sendgridBatch))
+	one, two := describe(t, v, deliver(time.Time{}, sendgridBody)), describe(t, v, deliver(time.Time{}, sendgridBatch))
 	require.Equal(t, []string{"dropped"}, one.Types)
 	require.Equal(t, "dropped", one.Type)
 	require.True(t, one.TypeSigned)
@@ -69,7 +69,7 @@ func TestSendGridEvents(t *testing.T) {
 	require.Equal(t, "json:/*/sg_event_id", two.IDSource)
 	require.True(t, two.IDSigned)
 	require.NotEqual(t, one.ID, two.ID)
-	require.Equal(t, two.ID, v.Describe(deliver(time.Time{}, sendgridBatch)).ID)
-	require.Empty(t, v.Describe(deliver(time.Time{}, `[{"event":"open"}]`)).ID)
+	require.Equal(t, two.ID, describe(t, v, deliver(time.Time{}, sendgridBatch)).ID)
+	require.Empty(t, describe(t, v, deliver(time.Time{}, `[{"event":"open"}]`)).ID)
 	require.Equal(t, []string{"x-twilio-email-event-webhook-signature"}, v.RedactHeaders())
 }

@@ -42,12 +42,12 @@ func TestSvixEvents(t *testing.T) {
 	requireProved(t, v, r, "hmac", "0")
 	require.Equal(t, verification.Event{
 		Type: "invoice.paid", TypeSigned: true, ID: "msg_2", IDSource: "header:svix-id,webhook-id", IDSigned: true,
-	}, v.Describe(r))
+	}, describe(t, v, r))
 	require.Equal(t, []string{"svix-signature", "webhook-signature"}, v.RedactHeaders())
 	requireReason(t, v, deliver(at, body, append(good, "webhook-id", "msg_3")...), verification.ReasonHeaderMalformed)
 	requireReason(t, v, deliver(at, body, "svix-id", "msg_2", "svix-timestamp", "1772600767", "svix-signature", "v1a"+
 		signature[2:]), verification.ReasonSignatureMalformed)
 
 	v = connect(t, "svix", map[string]string{"event_type_pointer": "/data/id"}, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
-	require.Equal(t, "in_1", v.Describe(r).Type)
+	require.Equal(t, "in_1", describe(t, v, r).Type)
 }

@@ -102,7 +102,7 @@ func TestTwilioEvents(t *testing.T) {
 		r.Header.Set("I-Twilio-Idempotency-Token", "c1b2")
 		requireDescribed(t, v, r, verification.Event{Type: want, TypeSigned: true, ID: "c1b2"})
 	}
-	stream := v.Describe(deliver(time.Time{}, twilioJSON))
+	stream := describe(t, v, deliver(time.Time{}, twilioJSON))
 	require.Equal(t, []string{"com.twilio.messaging.message.delivered", "com.twilio.messaging.message.sent"}, stream.Types)
 	require.Equal(t, "json:/*/id", stream.IDSource)
 	require.True(t, stream.TypeSigned && stream.IDSigned)

@@ -27,5 +27,5 @@ func TestTypeform(t *testing.T) {
 	require.Equal(t, verification.Event{
 		Type: "form_response", TypeSigned: true, ID: "LtWXD3crgy", IDSource: "json:/event_id", IDSigned: true,
 		OccurredAt: time.Date(2018, 1, 18, 18, 17, 2, 0, time.UTC),
-	}, connect(t, "typeform", nil, secret).Describe(r))
+	}, describe(t, connect(t, "typeform", nil, secret), r))
 }

@@ -74,7 +74,7 @@ func atURL(r *verification.Request, public, path, query string) *verification.Re
 // requireDescribed checks the description of a delivery. Its id's source is not compared: the definition has it.
 func requireDescribed(t *testing.T, v *verification.Verifier, r *verification.Request, want verification.Event) {
 	t.Helper()
-	got := v.Describe(r)
+	got := describe(t, v, r)
 	got.IDSource = want.IDSource
 	require.Equal(t, want, got, "%s", r.Body)
 }

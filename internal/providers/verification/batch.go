@@ -70,31 +70,41 @@ func (c *compiler) compileBatchWhen(d *Batch) {
 	}
 }
 
-// describeBatch describes a body with items. It is false for another body, and for one with so many items that
-// describing them would be a burden.
-func (p *plan) describeBatch(w *view) (Event, bool) {
+// describeBatch describes a body with items; isBatch is false for another body. It refuses a body with so many items or
+// types that it would be a burden: an event that is described in part would be missed by those who subscribe to the
+// rest.
+func (p *plan) describeBatch(w *view) (event Event, isBatch bool, refusal *Refusal) {
 	if p.batch == nil || slices.ContainsFunc(p.batch.when, func(when predicate) bool { return !when.holds(w) }) {
-		return Event{}, false
+		return Event{}, false, nil
 	}
 	items, ok := p.batch.find(w.json())
-	if !ok || len(items) == 0 {
-		return Event{}, false
+	switch {
+	case !ok:
+		return Event{}, false, refuseBatch()
+	case len(items) == 0:
+		return Event{}, false, nil
 	}
 	w.memo = map[string]remembered{}
-	event := Event{TypeSigned: p.batch.typeSigned}
+	event.TypeSigned = p.batch.typeSigned
+	seen := map[string]bool{}
 	for _, item := range items {
 		w.entry = item
 		kind := p.eventType(w, p.batch.types)
-		if len(event.Types) < maxBatchTypes && !slices.Contains(event.Types, kind) {
-			event.Types = append(event.Types, kind)
+		if seen[kind] {
+			continue
 		}
+		if len(seen) == maxBatchTypes {
+			return Event{}, false, refuseBatch()
+		}
+		seen[kind] = true
+		event.Types = append(event.Types, kind)
 	}
 	event.Type = event.Types[0]
 	if id, ok := p.batch.id(w, items); ok {
 		event.ID, event.IDSource, event.IDSigned = id, p.batch.idText, p.covers.body && p.batchSigned
 	}
 	w.entry, w.memo = nil, nil
-	return event, true
+	return event, true, nil
 }
 
 // find returns the items of a body; ok is false where there are more than maxBatch.

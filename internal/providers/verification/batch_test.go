@@ -30,7 +30,7 @@ func batched(items string, types ...string) verification.Declaration {
 func TestDescribeBatch(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, batched("/*", "{item:/type}.{header:X-Kind}", "{item:/type}"), testKey)
-	event := v.Describe(request(`[{"type":"a","id":1},{"type":"contact/created","alt":"x"},{"type":"a","id":"2"},{"id":3}]`))
+	event := describe(t, v, request(`[{"type":"a","id":1},{"type":"contact/created","alt":"x"},{"type":"a","id":"2"},{"id":3}]`))
 	require.Equal(t, "a", event.Type)
 	require.Equal(t, []string{"a", "contact.created", "unknown"}, event.Types)
 	require.Equal(t, "json:/*/id", event.IDSource)
@@ -40,10 +40,10 @@ func TestDescribeBatch(t *testing.T) {
 
 	for _, other := range []string{`[{"id":1},{"id":"x"},{"id":2}]`, `[{"id":3},{"id":2},{"id":"x"},{"id":1}]`,
 		`[{"id":"1x"},{"id":""},{"id":2},{"id":3}]`} {
-		require.NotEqual(t, event.ID, v.Describe(request(other)).ID, other)
+		require.NotEqual(t, event.ID, describe(t, v, request(other)).ID, other)
 	}
-	require.Equal(t, event.ID, v.Describe(request(`[{"id":1},{"id":"x"},{"id":2},{"id":3,"more":true}]`)).ID)
-	none := v.Describe(request(`[{"type":"a","id":1},{"type":"b"}]`))
+	require.Equal(t, event.ID, describe(t, v, request(`[{"id":1},{"id":"x"},{"id":2},{"id":3,"more":true}]`)).ID)
+	none := describe(t, v, request(`[{"type":"a","id":1},{"type":"b"}]`))
 	require.Empty(t, none.ID, "without an id of every item the ids do not tell two batches apart")
 	require.Equal(t, []string{"a", "b"}, none.Types)
 }
@@ -53,25 +53,53 @@ func TestDescribeNoBatch(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, batched("/entry/*/changes/*", "{json:/object}.{item:/field}"), testKey)
 	require.Equal(t, []string{"page.feed", "page.likes"},
-		v.Describe(request(`{"object":"page","entry":[{"changes":[{"field":"feed"},{"field":"likes"}]},{"changes":[{"field":"feed"}]}]}`)).Types)
+		describe(t, v, request(`{"object":"page","entry":[{"changes":[{"field":"feed"},{"field":"likes"}]},{"changes":[{"field":"feed"}]}]}`)).Types)
 	for _, body := range []string{
 		`{"type":"t","id":"1"}`, `{"type":"t","id":"1","entry":[]}`, `{"type":"t","id":"1","entry":[{}]}`,
-		`{"type":"t","id":"1","entry":{"changes":[]}}`, `{"type":"t","id":"1","entry":[{"changes":[` +
-			strings.Repeat(`{},`, 10_000) + `{}]}]}`,
+		`{"type":"t","id":"1","entry":{"changes":[]}}`,
 	} {
 		require.Equal(t, verification.Event{Type: "t", TypeSigned: true, ID: "1", IDSource: "json:/id", IDSigned: true},
-			v.Describe(request(body)))
+			describe(t, v, request(body)))
 	}
-	items := make([]string, 100)
-	for i := range items {
-		items[i] = `{"field":"f` + strconv.Itoa(i) + `"}`
-	}
-	require.Len(t, v.Describe(request(`{"object":"o","entry":[{"changes":[`+strings.Join(items, ",")+`]}]}`)).Types, 64)
-
 	mixed := verifier(t, batched("/*", "{json:/0/kind}.{item:/kind}"), testKey)
-	require.Equal(t, []string{"a.a", "a.b"}, mixed.Describe(request(`[{"kind":"a"},{"kind":"b"}]`)).Types)
+	require.Equal(t, []string{"a.a", "a.b"}, describe(t, mixed, request(`[{"kind":"a"},{"kind":"b"}]`)).Types)
 	scalar := verifier(t, batched("/types/*", "{item:}"), testKey)
-	require.Equal(t, []string{"a", "b"}, scalar.Describe(request(`{"types":["a","b","a"]}`)).Types)
+	require.Equal(t, []string{"a", "b"}, describe(t, scalar, request(`{"types":["a","b","a"]}`)).Types)
+}
+
+// A batch is described as a whole, so that each subscriber to one of its types gets it, or it is refused: never in part.
+func TestDescribeLargeBatch(t *testing.T) {
+	t.Parallel()
+	v := verifier(t, batched("/entry/*/changes/*", "{item:/field}"), testKey)
+	batch := func(items, types int) *verification.Request {
+		var list []byte
+		for i := range items {
+			list = fmt.Appendf(list, `,{"field":"f%d","id":%d}`, i%types, i)
+		}
+		return request(`{"object":"o","entry":[{"changes":[` + string(list[1:]) + `]}]}`)
+	}
+	for _, many := range []struct{ items, types int }{{100_000, 1000}, {100_000, 1}, {1000, 1000}, {100, 100}} {
+		event := describe(t, v, batch(many.items, many.types))
+		require.Len(t, event.Types, many.types)
+		require.Equal(t, "f"+strconv.Itoa(many.types-1), event.Types[many.types-1])
+		require.NotEmpty(t, event.ID)
+	}
+	several := batched("/names/*", "{item:}")
+	several.Event.Batch.Items = append(several.Event.Batch.Items, "/more/*")
+	for _, refused := range []struct {
+		by *verification.Verifier
+		r  *verification.Request
+	}{
+		{v, batch(100_001, 1)}, {v, batch(1001, 1001)},
+		{v, request(`{"entry":[` + strings.Repeat(`{},`, 100_000) + `{}]}`)},
+		{verifier(t, several, testKey), request(`{"names":["a"` + strings.Repeat(`,"a"`, 49_999) + `],"more":["b"` +
+			strings.Repeat(`,"a"`, 50_000) + `]}`)},
+	} {
+		_, refusal := refused.by.Describe(refused.r)
+		require.NotNil(t, refusal)
+		require.Equal(t, verification.ReasonBatchTooLarge, refusal.Reason)
+		require.Contains(t, refusal.Message, "100000 items or 1000 types")
+	}
 }
 
 // The items of several arrays are described together, and an array that is missing in one entry hides no
@@ -89,13 +117,12 @@ func TestDescribeSeveralArrays(t *testing.T) {
 		`{"object":"o","entry":[{"changes":{}},{"changes":[{"field":"f"}]}],"more":["m"]}`: {"o.f", "o.m"},
 		`{"object":"o","entry":7,"more":["m"]}`:                                            {"o.m"},
 		`{"object":"o","entry":[{}],"type":"t"}`:                                           nil,
-		`{"object":"o","entry":[` + strings.Repeat(`{},`, 10_000) + `{}],"more":["m"]}`:    nil,
 	} {
-		require.Equal(t, want, v.Describe(request(body)).Types)
+		require.Equal(t, want, describe(t, v, request(body)).Types)
 	}
 	d.Event.Batch.ID = []string{"item:/id"}
 	require.Equal(t, "json:/entry/*/changes/*|/entry/*/names/*|/more/*/id",
-		verifier(t, d, testKey).Describe(request(`{"entry":[{"changes":[{"id":1}]}]}`)).IDSource)
+		describe(t, verifier(t, d, testKey), request(`{"entry":[{"changes":[{"id":1}]}]}`)).IDSource)
 }
 
 // Where only several values together distinguish webhooks, all of them make the id, and none is left out.
@@ -105,22 +132,22 @@ func TestDescribeJoinedIDs(t *testing.T) {
 	d.Event.Batch.ID = []string{"item:/id + item:/at", "item:/alt"}
 	d.Event.ID = []string{"json:/id + json:/at", "json:/alt"}
 	v := verifier(t, d, testKey)
-	one := v.Describe(request(`[{"id":1,"at":2}]`))
+	one := describe(t, v, request(`[{"id":1,"at":2}]`))
 	require.Equal(t, "json:/*/id+/at", one.IDSource)
 	require.Len(t, one.ID, 64)
 	for _, other := range []string{`[{"id":1,"at":3}]`, `[{"id":2,"at":2}]`, `[{"id":1,"alt":"1"}]`} {
-		require.NotEmpty(t, v.Describe(request(other)).ID)
-		require.NotEqual(t, one.ID, v.Describe(request(other)).ID, other)
+		require.NotEmpty(t, describe(t, v, request(other)).ID)
+		require.NotEqual(t, one.ID, describe(t, v, request(other)).ID, other)
 	}
-	require.Empty(t, v.Describe(request(`[{"id":1}]`)).ID)
+	require.Empty(t, describe(t, v, request(`[{"id":1}]`)).ID)
 
 	require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true, ID: "1 2", IDSource: "json:/id+json:/at",
-		IDSigned: true}, v.Describe(request(`{"id":1,"at":2}`)))
+		IDSigned: true}, describe(t, v, request(`{"id":1,"at":2}`)))
 	require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true, ID: "x", IDSource: "json:/alt", IDSigned: true},
-		v.Describe(request(`{"id":1,"alt":"x"}`)))
-	require.Empty(t, v.Describe(request(`{"id":"`+strings.Repeat("a", 511)+`","at":2}`)).ID, "longer than an id can be")
+		describe(t, v, request(`{"id":1,"alt":"x"}`)))
+	require.Empty(t, describe(t, v, request(`{"id":"`+strings.Repeat("a", 511)+`","at":2}`)).ID, "longer than an id can be")
 	d.Event.ID = []string{"json:/id + header:X-Id"}
-	require.False(t, verifier(t, d, testKey).Describe(request(`{"id":1}`, "X-Id", "2")).IDSigned,
+	require.False(t, describe(t, verifier(t, d, testKey), request(`{"id":1}`, "X-Id", "2")).IDSigned,
 		"half of the id is not signed")
 }
 
@@ -134,17 +161,17 @@ func TestDescribeBatchWhen(t *testing.T) {
 	d.Event.Batch.When = []verification.Predicate{{From: "header:Content-Type", Equals: []string{"a/batch+json"}}}
 	v := verifier(t, d, testKey)
 	body := `[{"type":"t","source":"/s","id":"1"},{"type":"u","source":"/s","id":"2"}]`
-	batch := v.Describe(request(body, "Content-Type", "a/batch+json"))
+	batch := describe(t, v, request(body, "Content-Type", "a/batch+json"))
 	require.Equal(t, []string{"t", "u"}, batch.Types)
 	require.Equal(t, "json:/*/source+/id", batch.IDSource)
 	require.Len(t, batch.ID, 64)
 	require.False(t, batch.IDSigned || batch.TypeSigned)
-	require.Equal(t, verification.Event{Type: "unknown", ID: "1", IDSource: "json:/0/id"}, v.Describe(request(body)))
+	require.Equal(t, verification.Event{Type: "unknown", ID: "1", IDSource: "json:/0/id"}, describe(t, v, request(body)))
 	require.Equal(t, []verification.Derivation{{From: "item:/source + item:/id"}}, outline(t, d).BatchIDs)
 	require.Equal(t, []verification.Derivation{{From: "{json:/type}"}}, outline(t, d).Types)
 
 	d.Event.Batch.When[0].From = "json:/0/batch"
-	event := verifier(t, d, testKey).Describe(request(`[{"type":"t","source":"/s","id":"1","batch":"a/batch+json"}]`))
+	event := describe(t, verifier(t, d, testKey), request(`[{"type":"t","source":"/s","id":"1","batch":"a/batch+json"}]`))
 	require.True(t, event.IDSigned && event.TypeSigned, "what stands in the signed body is signed")
 
 	d.Event.Batch.When = []verification.Predicate{{From: "method", Present: true}}
@@ -246,7 +273,7 @@ func TestDescribeOccurredAt(t *testing.T) {
 	} {
 		d := batched("/*", "x")
 		d.Event.OccurredAt = &verification.OccurredAt{From: "json:/at", Format: tt.format}
-		require.Equal(t, tt.want, verifier(t, d, testKey).Describe(request(`{"at":`+tt.value+`}`)).OccurredAt, tt.value)
+		require.Equal(t, tt.want, describe(t, verifier(t, d, testKey), request(`{"at":`+tt.value+`}`)).OccurredAt, tt.value)
 	}
 }
 

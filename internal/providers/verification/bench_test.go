@@ -2,6 +2,7 @@ package verification_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -46,8 +47,25 @@ func BenchmarkDescribe(b *testing.B) {
 	r := request(kilobyte())
 	b.ReportAllocs()
 	for b.Loop() {
-		if v.Describe(r).ID == "" {
+		if describe(b, v, r).ID == "" {
 			b.Fatal("no id")
+		}
+	}
+}
+
+// BenchmarkDescribeBatch describes the largest batch: 100,000 items of 1,000 types.
+func BenchmarkDescribeBatch(b *testing.B) {
+	v := verifier(b, batched("/*", "{item:/type}"), testKey)
+	var list []byte
+	for i := range 100_000 {
+		list = fmt.Appendf(list, `,{"type":"contact.changed.%d","id":%d,"name":"%s"}`, i%1000, i, strings.Repeat("x", 100))
+	}
+	r := request("[" + string(list[1:]) + "]")
+	b.SetBytes(int64(len(r.Body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if len(describe(b, v, r).Types) != 1000 {
+			b.Fatal("not all types")
 		}
 	}
 }

@@ -361,7 +361,7 @@ func TestPrepareSubstitutes(t *testing.T) {
 	require.NoError(t, err)
 	r := request(`{"type":"t"}`, "X-A", hexMAC(testKey, `{"type":"t"}`), "X-Kind", "k")
 	requireVerified(t, plain, r, "whs_0")
-	require.Equal(t, "t", plain.Describe(r).Type)
+	require.Equal(t, "t", describe(t, plain, r).Type)
 	require.Equal(t, []string{"x-a"}, plain.RedactHeaders())
 
 	full, err := engine.Prepare(map[string]string{
@@ -372,7 +372,7 @@ func TestPrepareSubstitutes(t *testing.T) {
 	requireRefused(t, full, r, verification.ReasonSignatureMalformed)
 	r = request("{}", "X-A", "v1="+hexMAC(testKey, stamp(0)+".{}"), "X-T", stamp(0), "X-Kind", "k")
 	requireVerified(t, full, r, "whs_0")
-	require.Equal(t, "k", full.Describe(r).Type)
+	require.Equal(t, "k", describe(t, full, r).Type)
 }
 
 // A secret that cannot be a key is refused when it is stored, without being quoted.

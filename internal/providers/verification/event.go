@@ -17,8 +17,8 @@ type Event struct {
 	// TypeSigned is true if the proof covers everything that determines Type. Otherwise anyone who replays a webhook can
 	// change the type, so it must not be used to distinguish webhooks.
 	TypeSigned bool
-	// Types are the different types of a batch's items, in the order of the items, at most 64; nil if the webhook is no
-	// batch. Type is then the first of them.
+	// Types are the different types of a batch's items, in the order of the items, at most 1,000; nil if the webhook is
+	// no batch. Type is then the first of them.
 	Types []string
 	// ID is the provider's id of the webhook, at most 512 bytes of UTF-8 without NUL; empty if there is none.
 	ID string
@@ -35,11 +35,15 @@ type Event struct {
 	OccurredAt time.Time
 }
 
-// Describe derives type, id and kind from a webhook. It checks no signature: call it after Verify.
-func (v *Verifier) Describe(r *Request) Event {
+// Describe derives type, id and kind from a webhook. It checks no signature: call it after Verify. It refuses a batch
+// of more than 100,000 items or 1,000 types with ReasonBatchTooLarge.
+func (v *Verifier) Describe(r *Request) (Event, *Refusal) {
 	w := &view{}
 	w.reset(r, v.plan.formField)
-	event, isBatch := v.plan.describeBatch(w)
+	event, isBatch, refusal := v.plan.describeBatch(w)
+	if refusal != nil {
+		return Event{}, refusal
+	}
 	if !isBatch {
 		event = Event{Type: v.plan.eventType(w, v.plan.types), TypeSigned: v.plan.typeSigned}
 	}
@@ -54,7 +58,7 @@ func (v *Verifier) Describe(r *Request) Event {
 	}
 	event.OccurredAt = v.plan.occurred.read(w)
 	event.Control = slices.ContainsFunc(v.plan.control, func(p predicate) bool { return p.holds(w) })
-	return event
+	return event, nil
 }
 
 // holds reports whether the predicate's source has one of its values, or any where none is named.

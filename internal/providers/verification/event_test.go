@@ -44,9 +44,9 @@ func TestDescribeType(t *testing.T) {
 		if tt.header != "" {
 			r.Header.Set("X-Event", tt.header)
 		}
-		require.Equal(t, tt.want, v.Describe(r).Type, tt.body)
+		require.Equal(t, tt.want, describe(t, v, r).Type, tt.body)
 	}
-	require.Equal(t, "unknown", v.Describe(request("{}", "X-Event", "a", "X-Event", "b")).Type,
+	require.Equal(t, "unknown", describe(t, v, request("{}", "X-Event", "a", "X-Event", "b")).Type,
 		"of two headers neither counts")
 }
 
@@ -61,7 +61,7 @@ func TestDescribeTypeSeparators(t *testing.T) {
 		"orders/create": "orders.create", "zen:event-type:ticket.created": "zen.event-type.ticket.created", "push": "push",
 		"a/b": "x/y", "a/b c": "unknown", "/orders/create/": "orders.create", "::": "unknown",
 	} {
-		require.Equal(t, want, v.Describe(request("{}", "X-Event", header)).Type)
+		require.Equal(t, want, describe(t, v, request("{}", "X-Event", header)).Type)
 	}
 }
 
@@ -94,9 +94,9 @@ func TestDescribeID(t *testing.T) {
 		{`nothing`, inHeader},
 	}
 	for _, tt := range tests {
-		require.Equal(t, tt.want, v.Describe(request(tt.body, "X-Delivery", "h")), tt.body)
+		require.Equal(t, tt.want, describe(t, v, request(tt.body, "X-Delivery", "h")), tt.body)
 	}
-	require.Equal(t, verification.Event{Type: "unknown"}, v.Describe(request("{}")))
+	require.Equal(t, verification.Event{Type: "unknown"}, describe(t, v, request("{}")))
 }
 
 // Ids by convention count only where the signature covers them.
@@ -130,7 +130,7 @@ func TestDescribeFallbackIDs(t *testing.T) {
 		d := bodyOnly()
 		d.Signed, d.Event.ID, d.Event.Type = tt.signed, tt.id, nil
 		tt.want.Type, tt.want.TypeSigned = "unknown", true
-		require.Equal(t, tt.want, verifier(t, d, testKey).Describe(r), tt.signed)
+		require.Equal(t, tt.want, describe(t, verifier(t, d, testKey), r), tt.signed)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestDescribeJoinedID(t *testing.T) {
 		{`{"source":"/b"}`, "", "1", "h", verification.Event{}},
 	} {
 		tt.want.Type = "unknown"
-		require.Equal(t, tt.want, v.Describe(request(tt.body, "ce-source", tt.source, "ce-id", tt.id, "X-Delivery",
+		require.Equal(t, tt.want, describe(t, v, request(tt.body, "ce-source", tt.source, "ce-id", tt.id, "X-Delivery",
 			tt.delivery)), tt.body)
 	}
 	require.Equal(t, []verification.Derivation{
@@ -173,11 +173,11 @@ func TestDescribeControl(t *testing.T) {
 		{From: "json:/test", Equals: []string{"true"}},
 	}
 	v := verifier(t, d, testKey)
-	require.True(t, v.Describe(request("{}", "X-Event", "ping")).Control)
-	require.True(t, v.Describe(request("{}", "X-Event", "confirm")).Control)
-	require.True(t, v.Describe(request(`{"test":true}`)).Control)
-	require.False(t, v.Describe(request(`{"test":false}`, "X-Event", "pinged")).Control)
-	require.False(t, v.Describe(request("")).Control)
+	require.True(t, describe(t, v, request("{}", "X-Event", "ping")).Control)
+	require.True(t, describe(t, v, request("{}", "X-Event", "confirm")).Control)
+	require.True(t, describe(t, v, request(`{"test":true}`)).Control)
+	require.False(t, describe(t, v, request(`{"test":false}`, "X-Event", "pinged")).Control)
+	require.False(t, describe(t, v, request("")).Control)
 }
 
 // A heartbeat is recognised by its empty list, however it is written, and by nothing else.
@@ -187,11 +187,11 @@ func TestDescribeControlEmpty(t *testing.T) {
 	d.Control = []verification.Predicate{{From: "json:/events", Empty: true}}
 	v := verifier(t, d, testKey)
 	for _, body := range []string{`{"events":[]}`, " { \"events\" :\n[ \t\r\n] } "} {
-		require.True(t, v.Describe(request(body)).Control, body)
+		require.True(t, describe(t, v, request(body)).Control, body)
 	}
 	for _, body := range []string{`{"events":[{}]}`, `{"events":[[]]}`, `{"events":{}}`, `{"events":""}`,
 		`{"events":null}`, `{"events":"[]"}`, `{}`, `[]`, `{"events":[]`, ``} {
-		require.False(t, v.Describe(request(body)).Control, body)
+		require.False(t, describe(t, v, request(body)).Control, body)
 	}
 	for want, p := range map[string]verification.Predicate{
 		"control[0] coherent":       {From: "json:/events", Empty: true, Present: true},
@@ -216,7 +216,7 @@ func TestDescribeForm(t *testing.T) {
 	describe := func(body, contentType string) string {
 		r := request(body, "X-Event", "issues", "Content-Type", contentType, "X-Signature", "sha256="+hexMAC(testKey, body))
 		requireVerified(t, v, r, "whs_0")
-		return v.Describe(r).Type
+		return describe(t, v, r).Type
 	}
 	const form = "application/x-www-form-urlencoded"
 	payload := "payload=" + url.QueryEscape(`{"action":"opened & closed=1"}`)

@@ -46,11 +46,11 @@ func TestDescribeFormFields(t *testing.T) {
 		"":                            {Type: "unknown"},
 	} {
 		want.TypeSigned = true
-		got := v.Describe(request(body))
+		got := describe(t, v, request(body))
 		require.True(t, got.OccurredAt.IsZero())
 		require.Equal(t, want, got, body)
 	}
-	require.Equal(t, now(), v.Describe(request("at="+stamp(0))).OccurredAt)
+	require.Equal(t, now(), describe(t, v, request("at="+stamp(0))).OccurredAt)
 }
 
 // Credentials in a form are not stored, nor those in the JSON that one of its fields holds, and the rest stays
@@ -82,7 +82,7 @@ func TestFormOfManyFields(t *testing.T) {
 	v := verifier(t, formed(), testKey)
 	separators := strings.Repeat("&", 1<<20)
 	r := request(separators + "token=x&ssl_check=1&command+name=a&payload=%7B%22type%22%3A%22t%22%2C%22token%22%3A%22y%22%7D")
-	require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true}, v.Describe(r))
+	require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true}, describe(t, v, r))
 	redacted := separators + "token=%5Bredacted%5D&ssl_check=1&command+name=a&payload=%7B%22type%22%3A%22t%22%2C%22token%22%3A%22%5Bredacted%5D%22%7D"
 	require.Equal(t, redacted, string(v.RedactBody(r)))
 }
@@ -121,7 +121,7 @@ func TestSignedFields(t *testing.T) {
 	requireVerified(t, v, request(good), "whs_0")
 	requireVerified(t, v, request(good+"&id=1"), "whs_0")
 	require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true, ID: "abc", IDSource: "form:token",
-		IDSigned: true}, v.Describe(request(good)))
+		IDSigned: true}, describe(t, v, request(good)))
 	for body, reason := range map[string]verification.Reason{
 		strings.Replace(good, "abc", "abd", 1):            verification.ReasonSignatureMismatch,
 		strings.Replace(good, "token=abc", "token=", 1):   verification.ReasonHeaderMissing,
@@ -149,8 +149,8 @@ func TestDescribeMember(t *testing.T) {
 		`["b"]`: "unknown", `{}`: "unknown", `{"b":1,}`: "unknown", `{"b":1`: "unknown", `{"b":1}x`: "unknown",
 		`{"b"}`: "unknown", `{"b":1 "c":2}`: "unknown", ``: "unknown", `{"b":[}`: "unknown", `{b:1}`: "unknown",
 	} {
-		require.Equal(t, want, v.Describe(request(body)).Type, body)
+		require.Equal(t, want, describe(t, v, request(body)).Type, body)
 	}
 	require.Equal(t, []string{"page.postback", "object", "page.message"},
-		v.Describe(request(`{"object":"page","entry":[{"postback":{}},{"x":1},{"x":1,"postback":{},"message":{}}]}`)).Types)
+		describe(t, v, request(`{"object":"page","entry":[{"postback":{}},{"x":1},{"x":1,"postback":{},"message":{}}]}`)).Types)
 }

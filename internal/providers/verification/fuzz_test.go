@@ -65,7 +65,7 @@ func FuzzVerify(f *testing.F) {
 		h.Set("webhook-timestamp", ts)
 		h.Set("webhook-signature", signature)
 		r := &verification.Request{Method: http.MethodPost, Header: h, Body: body, Now: now().Add(time.Duration(offset))}
-		checkEvent(t, v.Describe(r))
+		checkEvent(t, describe(t, v, r))
 		result, refusal := v.Verify(t.Context(), r)
 		if (refusal == nil) != result.Verified {
 			t.Fatalf("%+v with %v", result, refusal)
@@ -149,7 +149,7 @@ func FuzzCompile(f *testing.F) {
 				if err != nil {
 					continue
 				}
-				checkEvent(t, v.Describe(unsigned))
+				checkEvent(t, describe(t, v, unsigned))
 				result, refusal := v.Verify(t.Context(), unsigned)
 				if refusal == nil || result.Verified {
 					t.Fatalf("accepted an unsigned request: %s", declaration)
@@ -212,7 +212,7 @@ func FuzzCompileTexts(f *testing.F) {
 			if err != nil {
 				t.Fatalf("compiles, but cannot be prepared: %v", err)
 			}
-			checkEvent(t, v.Describe(r))
+			checkEvent(t, describe(t, v, r))
 			if _, refusal := v.Verify(t.Context(), r); refusal == nil {
 				t.Fatal("accepted an unsigned request")
 			}

@@ -30,7 +30,7 @@ func TestAnyOf(t *testing.T) {
 	require.Equal(t, verification.ReasonSignatureMissing, v.Precheck(request("").Header).Reason)
 	require.Equal(t, verification.ReasonSecretMissing, verifier(t, signedOrToken()).Precheck(request("").Header).Reason)
 	require.Equal(t, []string{"webhook-signature", "x-token"}, v.RedactHeaders())
-	require.False(t, v.Describe(signedList("msg", stamp(0), "{}")).IDSigned,
+	require.False(t, describe(t, v, signedList("msg", stamp(0), "{}")).IDSigned,
 		"the token does not cover the id, so the id may be anyone's")
 
 	onlyToken := verifier(t, signedOrToken(), "no base64!")
@@ -48,7 +48,7 @@ func TestAllOf(t *testing.T) {
 	v := verifier(t, d, testKey)
 	good := atURL(signedList("msg", stamp(0), "{}"), "", "/", "token=a+key+that+the+sender+shares")
 	requireProved(t, v, good, "hmac+token", "whs_0")
-	require.True(t, v.Describe(good).IDSigned)
+	require.True(t, describe(t, v, good).IDSigned)
 	requireRefused(t, v, atURL(signedList("msg", stamp(0), "{}"), "", "/", "token=x"),
 		verification.ReasonSignatureMismatch)
 	requireRefused(t, v, atURL(request("{}"), "", "/", good.RawQuery), verification.ReasonSignatureMissing)

@@ -98,6 +98,14 @@ func verifier(tb testing.TB, d verification.Declaration, values ...string) *veri
 	return v
 }
 
+// describe returns what the verifier says of a webhook that it does not refuse.
+func describe(tb testing.TB, v *verification.Verifier, r *verification.Request) verification.Event {
+	tb.Helper()
+	event, refusal := v.Describe(r)
+	require.Nil(tb, refusal)
+	return event
+}
+
 // request makes a webhook from a body and pairs of header names and values; a name may come twice.
 func request(body string, pairs ...string) *verification.Request {
 	h := http.Header{}

@@ -18,11 +18,11 @@ const (
 	maxTypeBytes   = 256
 	maxJSONDepth   = 512
 	maxQueryBytes  = 8 << 10
-	maxFormFields  = 1000   // of a form, empty ones included
-	maxItems       = 100    // items of a body of which each is verified
-	maxTokenItems  = 1000   // items of a body of which each carries the secret, which is compared and not computed
-	maxBatch       = 10_000 // items of a body that are described
-	maxBatchTypes  = 64     // different types of one batch
+	maxFormFields  = 1000    // of a form, empty ones included
+	maxItems       = 100     // items of a body of which each is verified
+	maxTokenItems  = 1000    // items of a body of which each carries the secret, which is compared and not computed
+	maxBatch       = 100_000 // items of a batch
+	maxBatchTypes  = 1000    // different types of one batch
 	maxParams      = 32
 	maxParamValue  = 1024
 	maxLiteral     = 256 // bytes of a prefix

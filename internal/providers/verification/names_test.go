@@ -28,7 +28,7 @@ func TestVerifyHeaderNames(t *testing.T) {
 		require.Nil(t, v.Precheck(r.Header))
 		requireVerified(t, v, r, "whs_0")
 		require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true, ID: "a", IDSource: "header:svix-id,webhook-id",
-			IDSigned: true}, v.Describe(r))
+			IDSigned: true}, describe(t, v, r))
 		requireRefused(t, v, send(family+"id", "b", family+"timestamp", stamp(0), family+"signature", signature),
 			verification.ReasonSignatureMismatch)
 		requireRefused(t, v, send(family+"timestamp", stamp(0), family+"signature", signature),
@@ -67,7 +67,7 @@ func TestVerifyHeaderNamesOnce(t *testing.T) {
 		}
 	}
 	r := request("{}", append(good, "webhook-id", "b")...)
-	require.Empty(t, v.Describe(r).ID)
+	require.Empty(t, describe(t, v, r).ID)
 }
 
 // Lists of names are short and without repetition, and none of them may be a credential's where it would be

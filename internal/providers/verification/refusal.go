@@ -1,6 +1,9 @@
 package verification
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Reason is the reason of a rejection. The set is closed.
 type Reason string
@@ -35,6 +38,8 @@ const (
 	ReasonHandshakeMalformed Reason = "handshake_malformed"
 	// ReasonHandshakeRefused: a value that the handshake must have, such as the verify token, is another one.
 	ReasonHandshakeRefused Reason = "handshake_refused"
+	// ReasonBatchTooLarge: the webhook is valid, and has more items or types than the gateway can match.
+	ReasonBatchTooLarge Reason = "batch_too_large"
 	// ReasonSample: the webhook is a sample that a gateway made and signed, and was sent on.
 	ReasonSample Reason = "sample_forwarded"
 	// ReasonKeysUnavailable: the provider's public keys cannot be fetched. It is unknown whether the webhook is valid, so
@@ -75,6 +80,12 @@ func refuseURL() *Refusal {
 	return reject(ReasonURLMalformed,
 		"The signature covers the URL, and its query is too long or contains a character that makes the end of the URL "+
 			"ambiguous. Register the webhook URL as the connection shows it.")
+}
+
+func refuseBatch() *Refusal {
+	return reject(ReasonBatchTooLarge, fmt.Sprintf(
+		"The webhook has more than %d items or %d types. Let the provider send fewer of them in one request.", maxBatch,
+		maxBatchTypes))
 }
 
 func refuseTooMany(src *source) *Refusal {

@@ -139,8 +139,8 @@ func (v *Verifier) accepted(ctx context.Context, d *draft, o *SampleOrder) *Samp
 	if _, refusal := v.Verify(ctx, r); refusal != nil {
 		return nil
 	}
-	event := v.Describe(r)
-	if event.Type != o.Type {
+	event, refusal := v.Describe(r)
+	if refusal != nil || event.Type != o.Type {
 		return nil
 	}
 	return &Sample{Header: r.Header, RawQuery: r.RawQuery, Body: r.Body, Event: event}

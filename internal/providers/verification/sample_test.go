@@ -83,7 +83,7 @@ func TestSample(t *testing.T) {
 				r := &verification.Request{Method: "POST", PublicURL: order.PublicURL, Path: order.Path, RawQuery: s.RawQuery,
 					Header: s.Header, Body: s.Body, Now: now()}
 				requireNewest(t, v, r)
-				event := v.Describe(r)
+				event := describe(t, v, r)
 				require.Equal(t, s.Event, event)
 				require.Equal(t, "invoice.paid", event.Type)
 				require.Equal(t, order.ID, event.ID, "the id of a real event must not come back")
@@ -275,7 +275,7 @@ func FuzzSample(f *testing.F) {
 			if _, refusal := v.Verify(t.Context(), r); refusal != nil {
 				t.Fatal(refusal.Message)
 			}
-			if got := v.Describe(r).Type; got != eventType {
+			if got := describe(t, v, r).Type; got != eventType {
 				t.Fatalf("type %q of %q", got, eventType)
 			}
 		}

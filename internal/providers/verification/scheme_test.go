@@ -80,7 +80,7 @@ func TestVerifyBodyUnsigned(t *testing.T) {
 	good := request(body("tok", hexMAC(testKey, stamp(0)+"tok")))
 	requireVerified(t, v, good, "whs_0")
 	require.Equal(t, verification.Event{Type: "delivered", ID: "tok", IDSource: "json:/signature/token", IDSigned: true},
-		v.Describe(good))
+		describe(t, v, good))
 	require.Equal(t, body("tok", "[redacted]"), string(v.RedactBody(good)),
 		"who reads the event cannot send another with its signature")
 	requireRefused(t, v, request(body("tox", hexMAC(testKey, stamp(0)+"tok"))), verification.ReasonSignatureMismatch)
@@ -206,8 +206,8 @@ func TestToken(t *testing.T) {
 	requireRefused(t, v, request(`{"token":{}}`), verification.ReasonSignatureMissing)
 	requireRefused(t, v, request(`{}`), verification.ReasonSignatureMissing)
 	requireRefused(t, verifier(t, d), request("{}", "X-Token", "Bearer "), verification.ReasonSecretMissing)
-	require.False(t, v.Describe(request(`{"id":"x"}`, "webhook-id", "x")).IDSigned, "a token signs nothing")
-	require.Equal(t, "x", v.Describe(request("{}", "webhook-id", "x")).ID,
+	require.False(t, describe(t, v, request(`{"id":"x"}`, "webhook-id", "x")).IDSigned, "a token signs nothing")
+	require.Equal(t, "x", describe(t, v, request("{}", "webhook-id", "x")).ID,
 		"where nothing is signed the ids by convention count")
 }
 

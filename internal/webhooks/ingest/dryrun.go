@@ -76,7 +76,11 @@ func DryRun(ctx context.Context, in *connections.Inbound, r *verification.Reques
 	if refusal != nil {
 		return refused(refusal)
 	}
-	trial := DryRunResult{Result: result, Event: in.Verifier.Describe(r)}
+	event, refusal := in.Verifier.Describe(r)
+	if refusal != nil {
+		return refused(refusal)
+	}
+	trial := DryRunResult{Result: result, Event: event}
 	if trial.Event.ID == "" {
 		trial.BodyWindow, _ = in.Connection.Webhook.BodyWindows(in.Verifier, window)
 	}

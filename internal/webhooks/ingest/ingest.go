@@ -280,7 +280,11 @@ func (s *Service) receive(ctx context.Context, r *Request) (Receipt, error) {
 		return Receipt{Rate: rate}, apperr.New(apperr.CodeRateLimited, "The connection accepts no more webhooks now").
 			RetryIn(rate.RetryAfter)
 	}
-	it := s.newItem(in, req, result, now)
+	told, refusal := in.Verifier.Describe(req)
+	if refusal != nil {
+		return Receipt{Rate: rate}, s.rejectWebhook(ctx, in, r, req, refusal)
+	}
+	it := s.newItem(in, req, result, &told, now)
 	if r.sample != nil && r.sample.ordered {
 		it.payload.Signatures = ""
 	}
@@ -410,9 +414,8 @@ type item struct {
 }
 
 func (s *Service) newItem(in *connections.Inbound, r *verification.Request, result verification.Result,
-	now time.Time) *item {
+	told *verification.Event, now time.Time) *item {
 	c := &in.Connection
-	told := in.Verifier.Describe(r)
 	it := &item{in: in}
 	it.payload = newPayload(in, r)
 	it.event = events.NewEvent{Event: events.Event{
@@ -426,7 +429,7 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 		it.singleUse = &claimedKey{hash: string(events.HashSingleUse(result.SingleUse)), decides: true,
 			expires: clock.Millis(result.SingleUseUntil.Add(time.Second))}
 	}
-	it.nameKeys(in, &told, r.Body, now, s.opts.DedupeWindow)
+	it.nameKeys(in, told, r.Body, now, s.opts.DedupeWindow)
 	return it
 }
 

@@ -65,6 +65,8 @@ func (s *Service) rejectWebhook(ctx context.Context, in *connections.Inbound, r 
 		e.Message = "The webhook comes from an address from which the connection accepts no webhooks"
 	case verification.ReasonHandshakeRefused:
 		return apperr.New(apperr.CodeHandshakeRefused, "The handshake is rejected")
+	case verification.ReasonBatchTooLarge:
+		return apperr.New(apperr.CodePayloadTooLarge, "The webhook has too many items")
 	case verification.ReasonHandshakeMalformed, reasonNotEnrolled:
 		e.Message = "The handshake is rejected"
 	default:

@@ -140,7 +140,8 @@ func expectedContent() map[string]httpapi.Content {
 func addErrors(responses map[string]httpapi.Response, codes ...apperr.Code) {
 	for _, c := range codes {
 		responses[strconv.Itoa(c.Info().Status)] = httpapi.ErrorResponse("`"+string(c)+"`").
-			Saying(apperr.CodePayloadTooLarge, "The body is larger than the connection accepts").
+			Saying(apperr.CodePayloadTooLarge, "The body is larger than the connection accepts",
+				"The webhook has too many items").
 			Saying(apperr.CodeRateLimited, "The connection accepts no more webhooks now",
 				ingest.MessageRefusals, ingest.MessageRefusals+ingest.MessageShared)
 	}

@@ -36,7 +36,7 @@ func mountSample(api *httpapi.API, sampler Sampler) {
 			},
 			apperr.CodeGrantDenied: {"The API key has no grant for the route events:write on this connection"},
 			apperr.CodePayloadTooLarge: {"The body is larger than this route accepts",
-				"The body is larger than the connection accepts"},
+				"The body is larger than the connection accepts", "The webhook has too many items"},
 		},
 		Summary: "Send a sample of a webhook",
 		Description: "Makes a webhook as the provider would send it, signs it with the connection's newest secret as the " +
