@@ -7,6 +7,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"os"
 	"net/http/httptrace"
 	"net/url"
 	"sync"
@@ -211,7 +212,7 @@ func (x *direct) receive(conn *directConn, r *Request) (Response, *Error) {
 	if err != nil {
 		x.release(conn, false)
 		at, _, _ := x.trace.failure()
-		return Response{}, x.newError(x.classify(err, at), true)
+		return Response{}, x.explain(x.newError(x.classify(err, at), true), err)
 	}
 	out := Response{Status: resp.StatusCode, Header: resp.Header}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
@@ -246,6 +247,9 @@ func (x *direct) readHeaders(conn *directConn) (*http.Response, error) {
 	for {
 		resp, err := http.ReadResponse(conn.reader, nil)
 		if err != nil {
+			if cause := conn.readErr; errors.Is(cause, os.ErrDeadlineExceeded) || errors.Is(cause, errHeadersTooLong) {
+				return nil, cause
+			}
 			return nil, err
 		}
 		if resp.StatusCode >= http.StatusOK || resp.StatusCode == http.StatusSwitchingProtocols {

@@ -22,6 +22,8 @@ type directConn struct {
 	reader *bufio.Reader
 	// left is how many bytes may still be read.
 	left int64
+	// readErr is the last error of reading. A bufio.Reader that has a part of a line hides it.
+	readErr error
 	// broken is set if a request was not written completely.
 	broken bool
 
@@ -66,6 +68,7 @@ type limitedReader struct{ c *directConn }
 // Read implements io.Reader.
 func (r limitedReader) Read(p []byte) (int, error) {
 	if r.c.left <= 0 {
+		r.c.readErr = errHeadersTooLong
 		return 0, errHeadersTooLong
 	}
 	if int64(len(p)) > r.c.left {
@@ -73,6 +76,7 @@ func (r limitedReader) Read(p []byte) (int, error) {
 	}
 	n, err := r.c.Read(p)
 	r.c.left -= int64(n)
+	r.c.readErr = err
 	return n, err
 }
 

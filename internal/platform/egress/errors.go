@@ -76,6 +76,24 @@ func (x *exchange) newError(code string, sent bool) *Error {
 	return e
 }
 
+// explain gives the message of an error that is more exact than that of its code.
+func (x *exchange) explain(e *Error, cause error) *Error {
+	if e.Code == CodeResponseInvalid && areHeadersTooLong(cause) {
+		e.Message = "The headers of the target's response are larger than 64 KiB."
+	}
+	return e
+}
+
+// areHeadersTooLong recognises headers of a response above the limit. net/http exports no error for that, so its text
+// is compared.
+func areHeadersTooLong(err error) bool {
+	if errors.Is(err, errHeadersTooLong) {
+		return true
+	}
+	text := err.Error()
+	return strings.Contains(text, "response headers exceeded") || strings.Contains(text, "response header list larger")
+}
+
 // message is the sentence for each code.
 func message(code string) string {
 	switch code {

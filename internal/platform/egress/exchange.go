@@ -130,7 +130,7 @@ func (x *exchange) send(own context.Context, template *http.Request, header http
 		}
 		// A cancelled exchange returns while its write may be about to start.
 		sent = sent || (at >= phaseConnected && own.Err() != nil)
-		return nil, x.newError(x.classify(err, at), sent)
+		return nil, x.explain(x.newError(x.classify(err, at), sent), err)
 	}
 }
 

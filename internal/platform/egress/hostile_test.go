@@ -51,7 +51,14 @@ func TestHostilePeers(t *testing.T) {
 		body    string
 	}{
 		"accepts and says nothing": {hold, short, CodeTimeout, 0, ""},
-		"drips headers":            {afterRequest(func(c net.Conn) { drip(c, ok+"X-A: ") }), short, CodeTimeout, 0, ""},
+		"drips the status line":    {afterRequest(func(c net.Conn) { drip(c, "HTTP/1.1 200 ") }), short, CodeTimeout, 0, ""},
+		"stops in the status line": {afterRequest(func(c net.Conn) {
+			_, _ = io.WriteString(c, "HTTP/1.1 20")
+			hold(c)
+		}), short, CodeTimeout, 0, ""},
+		"has a status line over 64 KiB": {writing("HTTP/1.1 200 " + strings.Repeat("a", 70<<10) + "\r\n\r\n"), long,
+			CodeResponseInvalid, 0, ""},
+		"drips headers": {afterRequest(func(c net.Conn) { drip(c, ok+"X-A: ") }), short, CodeTimeout, 0, ""},
 		"drips the body": {afterRequest(func(c net.Conn) {
 			drip(c, ok+"Content-Length: 1000\r\n\r\n")
 		}), short, CodeTimeout, 200, "?"},
@@ -102,6 +109,9 @@ func TestHostilePeers(t *testing.T) {
 				resp, err := client.Do(follow(t.Context()), q)
 				require.NotNil(t, err)
 				require.Equal(t, c.code, err.Code)
+				if strings.Contains(name, "over 64 KiB") || strings.Contains(name, "many headers") {
+					require.Contains(t, err.Message, "headers of the target's response are larger than 64 KiB")
+				}
 				require.False(t, err.Permanent)
 				require.True(t, err.BytesSent)
 				require.Equal(t, c.status, resp.Status)
