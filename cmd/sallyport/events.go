@@ -18,10 +18,11 @@ import (
 )
 
 type eventsCommand struct {
-	List   eventsList   `cmd:"" help:"List webhook events."`
-	Show   eventsShow   `cmd:"" help:"Show an event with its deliveries and attempts."`
-	Tail   eventsTail   `cmd:"" help:"Print events and attempts as they happen, until interrupted."`
-	Replay eventsReplay `cmd:"" help:"Send events again to the subscriptions that did not receive them."`
+	List    eventsList    `cmd:"" help:"List webhook events."`
+	Show    eventsShow    `cmd:"" help:"Show an event with its deliveries and attempts."`
+	Tail    eventsTail    `cmd:"" help:"Print events and attempts as they happen, until interrupted."`
+	Replay  eventsReplay  `cmd:"" help:"Send events again to the subscriptions that did not receive them."`
+	Publish eventsPublish `cmd:"" help:"Publish an event of your own: it is stored, and forwarded to the subscriptions that match."`
 }
 
 // eventFilter holds the filters of lists of events. An event must match every filter, and any of a filter's values.

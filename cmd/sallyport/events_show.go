@@ -75,7 +75,11 @@ type attemptRow struct {
 	StartedAt      time.Time   `json:"started_at"`
 	HTTPStatus     *int        `json:"http_status"`
 	Error          *failureRow `json:"error"`
-	Timings        struct {
+	Response       *struct {
+		Body         string `json:"body"`
+		BodyEncoding string `json:"body_encoding"`
+	} `json:"response"`
+	Timings struct {
 		Total float64 `json:"total_ms"`
 	} `json:"timings"`
 }
@@ -286,11 +290,32 @@ func (e *env) printAttempts(rows []json.RawMessage) error {
 		failure := ""
 		if a.Error != nil {
 			failure = a.Error.Code + ": " + a.Error.Message
+			if text := a.excerpt(); text != "" {
+				failure = strings.TrimSuffix(failure, ".") + ": " + text
+			}
 		}
 		t.Row(second(a.StartedAt), a.SubscriptionID, strconv.FormatInt(a.Generation, 10), strconv.FormatInt(a.Number, 10),
 			a.Outcome, number(a.HTTPStatus), strconv.FormatFloat(a.Timings.Total, 'f', 1, 64), failure)
 	}
 	return e.section("Attempts", len(rows), t)
+}
+
+// maxExcerpt is how many characters of a receiver's response the table of attempts shows.
+const maxExcerpt = 120
+
+// excerpt returns the beginning of the text that the receiver responded with; empty if there is none.
+func (a *attemptRow) excerpt() string {
+	if a.Response == nil || a.Response.BodyEncoding != "text" {
+		return ""
+	}
+	text := strings.Join(strings.Fields(a.Response.Body), " ")
+	if text == "" {
+		return ""
+	}
+	if runes := []rune(text); len(runes) > maxExcerpt {
+		text = string(runes[:maxExcerpt]) + "…"
+	}
+	return text
 }
 
 func (e *env) printExplanations(rows []json.RawMessage) error {

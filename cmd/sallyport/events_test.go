@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // prepare makes a server with a connection and two subscriptions, one of which reaches a receiver.
@@ -127,5 +130,54 @@ func TestEventsOverTheAPI(t *testing.T) {
 		}
 		r.refuse(exitUsage, "nor a duration such as 48h", "events", "list", "--received-after", "yesterday")
 		in.remote(t, s, "connections").refuse(exitFailed, "grant_denied", "events", "list")
+	})
+}
+
+// An event of one's own is published from a flag, a file or standard input. A duplicate says so, and warns if its data
+// are others than those that were forwarded.
+func TestPublish(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, in installation) {
+		in.setUp(t)
+		r := in.remote(t, in.serve(t, clock.System()), "connections,webhooks,events,events:write")
+		out := r.run(githubSecret, "connections", "create", "--provider", "github", "--connection-id", "repo",
+			"--webhook-secret-file", "-")
+		require.Equal(t, exitOK, out.code, out.stderr)
+		out = r.run("", "events", "publish", "invoice.paid", "--data-json", `{"invoice":"4711"}`, "--idempotency-key", "4711")
+		require.Equal(t, exitOK, out.code, out.stderr)
+		require.Regexp(t, `(?m)^Type +invoice.paid$`, out.out)
+		uuid := strings.Fields(out.out)[1]
+		require.Contains(t, out.stderr, "sallyport events show "+uuid+" --explain")
+		require.Contains(t, r.do("events", "show", uuid, "--body"), `"invoice": "4711"`)
+
+		same := r.run(`{"invoice":"4711"}`, "events", "publish", "invoice.paid", "--data-file", "-", "--idempotency-key", "4711")
+		require.Equal(t, "Duplicate of  "+uuid+"\n", same.out)
+		require.Empty(t, same.stderr)
+		other := r.run("", "events", "publish", "invoice.paid", "--data-json", "1", "--idempotency-key", "4711", "--json")
+		require.Contains(t, other.stderr, "with other data; these were not forwarded")
+		require.Equal(t, publishedRow{uuid, true, "same_id_new_body"}, decode[publishedRow](t, other.out))
+
+		// What a receiver says about its refusal is among the attempts.
+		refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "no invoice\n"+strings.Repeat("é", 200), http.StatusTeapot)
+		}))
+		await.Close(t, refusing)
+		r.do("subscriptions", "create", "--event-types", "b", "--forward-url", refusing.URL, "--retry-schedule-seconds", "600")
+		refused := decode[publishedRow](t, r.do("events", "publish", "b", "--data-json", "1", "--json")).EventUUID
+		r.eventually(1, "with status 418: no invoice "+strings.Repeat("é", 109)+"…\n", "events", "show", refused)
+
+		about := decode[publishedRow](t, r.do("events", "publish", "a", "--data-json", "null", "--connection-id", "github/repo",
+			"--json"))
+		require.Contains(t, r.do("events", "show", about.EventUUID), "github/repo")
+		for want, args := range map[string][]string{
+			"not valid JSON":                          {"--data-json", "paid"},
+			"--data-json=JSON":                        {},
+			"there is no such connection":             {"--data-json", "1", "--connection-id", "nobody"},
+			"different provider configurations":       {"--data-json", "1", "--connection-id", "github/repo", "--provider", "slack"},
+			"--data-json and --data-file can't be us": {"--data-json", "1", "--data-file", "-"},
+		} {
+			r.refuse(exitUsage, want, append([]string{"events", "publish", "a"}, args...)...)
+		}
+		r.refuse(exitUsage, "must not begin with sallyport", "events", "publish", "sallyport.x", "--data-json", "1")
 	})
 }

@@ -148,7 +148,7 @@ func run(ctx context.Context, p process) int {
 
 // reportMisuse reports an error of the command line and prints the usage.
 func (p process) reportMisuse(parser *kong.Kong, err error) int {
-	p.say("%s", explainChoice(err.Error()))
+	p.say("%s", suggestCommand(parser.Model, err, explainChoice(err.Error())))
 	var parse *kong.ParseError
 	if errors.As(err, &parse) && parse.Context.Selected() != nil {
 		parser.Stdout = p.stderr

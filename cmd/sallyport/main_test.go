@@ -57,8 +57,8 @@ func TestHelp(t *testing.T) {
 		"keys enable", "keys revoke", "keys usage", "keys verify", "admin create", "admin reset-password", "keyset create",
 		"keyset rotate", "keyset reseal", "keyset list", "providers list", "providers show", "providers lint",
 		"providers reference", "webhooks verify", "openapi", "config print", "config check", "config reference", "doctor",
-		"version", "events list", "events show", "events replay", "subscriptions list", "subscriptions show",
-		"subscriptions create", "subscriptions update", "subscriptions delete", "subscriptions test", "subscriptions stats",
+		"version", "events list", "events show", "events replay", "events publish", "subscriptions list", "subscriptions show",
+		"subscriptions create", "subscriptions update", "subscriptions delete", "subscriptions test", "subscriptions stats", "subscriptions rotate-secret",
 		"connections list", "connections show", "connections create", "connections update", "connections delete",
 		"connections secrets add", "connections enrolment open", "subscriptions trigger", "help", "rejections list", "listen",
 		"events tail", "replays list", "replays show", "replays create", "replays pause", "replays resume", "replays cancel",
@@ -104,6 +104,22 @@ func TestSuggestions(t *testing.T) {
 		r := call(command{ctx: t.Context(), clock: clock.System(), args: strings.Fields(args)}, nil)
 		require.NotEqual(t, exitOK, r.code, args)
 		require.Contains(t, r.stderr, want, args)
+	}
+	// A word of another product's command line leads to the command.
+	for args, want := range map[string]string{
+		"trigger github push": "sallyport subscriptions trigger", "events get x": "sallyport events show",
+		"subscriptions get x": "sallyport subscriptions show", "subscriptions add": "sallyport subscriptions create",
+		"subscriptions pause x": "sallyport subscriptions disable", "connections remove x": "sallyport connections delete",
+		"events watch": "sallyport events tail", "tail": "sallyport events tail", "keys show x": "sallyport keys get",
+		"publish": "sallyport events publish", "events send": "sallyport events publish",
+		"events retry x": "sallyport events replay", "connections secrets new": "sallyport connections secrets add",
+		"endpoints list": "sallyport subscriptions list", "logs": "sallyport events list",
+		"subscriptions rotate x": "sallyport subscriptions rotate-secret",
+	} {
+		r := call(command{ctx: t.Context(), clock: clock.System(), args: strings.Fields(args)}, nil)
+		require.Equal(t, exitUsage, r.code, args)
+		first, _, _ := strings.Cut(r.stderr, "\n")
+		require.True(t, strings.HasSuffix(first, `, did you mean "`+want+`"?`), "%s: %s", args, first)
 	}
 	r := call(command{ctx: t.Context(), clock: clock.System(), args: []string{"config", "check"}},
 		[]string{"SALLYPORT_LISTN=:80", "SALLYPORT_SIGNING_SECRET=s", "SALLYPORT_SERVER=s", "SALLYPORT_API_KEY=k"})

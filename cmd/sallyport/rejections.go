@@ -98,16 +98,22 @@ func (c *rejectionsShow) Run(ctx context.Context, e *env) error {
 		if err := e.printFields(r.fields()); err != nil {
 			return err
 		}
-		if err := e.printHeaders(r.Headers); err != nil {
+		if err := e.printHeaders(r.Headers); err != nil || r.unread() {
 			return err
 		}
 		return e.printBody(payload{Body: r.Body, BodyEncoding: r.BodyEncoding})
 	})
 }
 
+// unread reports whether the request was rejected before its body was read.
+func (r *rejectionRow) unread() bool { return string(r.Body) == `""` }
+
 func (r *rejectionRow) fields() [][2]string {
 	size := strconv.FormatInt(r.BodySize, 10) + " bytes"
-	if r.Truncated {
+	switch {
+	case r.Truncated && r.unread():
+		size += ", which were not read"
+	case r.Truncated:
 		size += ", of which the beginning is kept"
 	}
 	fields := [][2]string{{"Rejection", r.ID}, {"Received", clock.Wire(r.ReceivedAt)}, {"Connection", r.ProviderConfigKey +

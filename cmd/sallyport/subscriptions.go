@@ -22,6 +22,7 @@ type subscriptionsCommand struct {
 	Update  subscriptionsUpdate  `cmd:"" help:"Change a subscription."`
 	Enable  subscriptionsEnable  `cmd:"" help:"Enable subscriptions, which releases their held deliveries."`
 	Disable subscriptionsDisable `cmd:"" help:"Disable subscriptions: their deliveries are held until they are enabled."`
+	Rotate  subscriptionsRotate  `cmd:"" name:"rotate-secret" help:"Give a subscription a new signing secret, which is shown only once. The old one keeps signing alongside it for a while."`
 	Delete  subscriptionsDelete  `cmd:"" help:"Delete subscriptions; their open deliveries are cancelled."`
 	Test    subscriptionsTest    `cmd:"" help:"Send one signed test request to a subscription's URL; exit with 1 if it is not accepted."`
 	Trigger subscriptionsTrigger `cmd:"" help:"Send a signed sample of a provider's webhook through a connection: verified, stored, matched and forwarded like a real one."`
@@ -39,6 +40,7 @@ type subscriptionRow struct {
 	ForwardURL        string             `json:"forward_url"`
 	SigningSecretHint string             `json:"signing_secret_hint"`
 	SigningSecret     string             `json:"signing_secret"`
+	RetiringSecrets   []retiringRow      `json:"retiring_signing_secrets"`
 	Filter            *string            `json:"filter"`
 	Description       string             `json:"description"`
 	Enabled           bool               `json:"enabled"`
@@ -51,6 +53,12 @@ type subscriptionRow struct {
 	Warnings          []warningRow       `json:"warnings"`
 	CreatedAt         time.Time          `json:"created_at"`
 	UpdatedAt         time.Time          `json:"updated_at"`
+}
+
+// retiringRow is a replaced signing secret that still signs.
+type retiringRow struct {
+	Hint       string    `json:"hint"`
+	SignsUntil time.Time `json:"signs_until"`
 }
 
 // warningRow is a warning of a response.
@@ -137,6 +145,9 @@ func (r *subscriptionRow) print(e *env) error {
 		fields = append(fields, [2]string{"Signing secret", "…" + r.SigningSecretHint})
 	}
 	fields = append(fields, [2]string{"Signing secret", r.SigningSecret})
+	for _, old := range r.RetiringSecrets {
+		fields = append(fields, [2]string{"Old secret", "…" + old.Hint + " signs until " + clock.Wire(old.SignsUntil)})
+	}
 	if err := e.printFields(fields); err != nil || len(r.Headers) == 0 {
 		return err
 	}
@@ -292,7 +303,7 @@ type subscriptionsUpdate struct {
 	ID                 string `arg:"" name:"subscription_id" help:"The subscription."`
 	subscriptionFields `embed:""`
 	Enabled            *bool    `negatable:"" help:"Enable it, which releases held deliveries, or disable it."`
-	SecretGrace        *int64   `name:"secret-grace-seconds" placeholder:"N" help:"Time that a replaced secret keeps signing alongside the new one; 0 ends it immediately."`
+	SecretGrace        *int64   `name:"secret-grace-seconds" placeholder:"N" help:"Time that a replaced secret keeps signing alongside the new one, 86400 (a day) by default; 0 ends it immediately."`
 	Clear              []string `placeholder:"NAME" enum:"provider_config_key,connection_id,filter,description,headers,metadata" help:"Clear these properties: provider_config_key, connection_id, filter, description, headers, metadata."`
 	apiFlags           `embed:""`
 }
@@ -328,6 +339,32 @@ func (c *subscriptionsUpdate) Run(ctx context.Context, e *env) error {
 			return err
 		}
 		e.warn(warnings(a.Body))
+		return nil
+	})
+}
+
+type subscriptionsRotate struct {
+	ID          string `arg:"" name:"subscription_id" help:"The subscription."`
+	SecretGrace *int64 `name:"secret-grace-seconds" placeholder:"N" help:"Time that the old secret keeps signing alongside the new one, 86400 (a day) by default; 0 ends it immediately."`
+	apiFlags    `embed:""`
+}
+
+// Run replaces the signing secret with one that the server generates.
+func (c *subscriptionsRotate) Run(ctx context.Context, e *env) error {
+	body := map[string]any{"signing_secret": nil}
+	if c.SecretGrace != nil {
+		body["secret_grace_seconds"] = *c.SecretGrace
+	}
+	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
+		a, err := api.Call(ctx, apiclient.Request{Method: http.MethodPatch, Path: subscriptionsPath + apiclient.Path(c.ID),
+			Body: body})
+		if err != nil {
+			return err
+		}
+		if err := c.show(e, a.Body); err != nil {
+			return err
+		}
+		e.note("The signing secret is shown only once. Give it to the receiver, which verifies every request with it.")
 		return nil
 	})
 }

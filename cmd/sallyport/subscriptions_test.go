@@ -53,6 +53,17 @@ func TestSubscriptionsOverTheAPI(t *testing.T) {
 		require.NotContains(t, text, "hunter2-hunter2")
 		require.NotContains(t, text, "a secret of")
 
+		// A secret that the server makes is shown once, and the old one for as long as it signs.
+		out = r.run("", "subscriptions", "rotate-secret", id, "--secret-grace-seconds", "3600")
+		require.Equal(t, exitOK, out.code, out.stderr)
+		require.Contains(t, out.stderr, "shown only once")
+		require.Regexp(t, `(?m)^Signing secret  whsec_\S{44}$`, out.out)
+		text = r.do("subscriptions", "show", id)
+		require.NotContains(t, text, "whsec_")
+		require.Regexp(t, `(?m)^Old secret      …more signs until 20\S+Z$`, text)
+		r.do("subscriptions", "update", id, "--secret-grace-seconds", "0")
+		require.NotContains(t, r.do("subscriptions", "show", id), "Old secret")
+
 		test := r.do("subscriptions", "test", id, "--event-type", "issues.opened")
 		require.Regexp(t, `(?m)^Outcome      delivered$`, test)
 		require.Regexp(t, `(?m)^Response     204$`, test)

@@ -72,7 +72,24 @@ func TestRotationOfASigningSecret(t *testing.T) {
 		require.Equal(w.t, []string{"body.secret_grace_seconds unknown_field"}, w.call(w.dev(), http.MethodPost,
 			"/webhook-subscriptions", object{"event_types": []string{"*"}, "forward_url": sink.url,
 				"secret_grace_seconds": 1}).violations(w))
-		for _, text := range []string{older, newer} {
+
+		// One that the server generates is in no later response.
+		var generated struct {
+			SigningSecret string `json:"signing_secret"`
+		}
+		a := w.call(w.dev(), http.MethodPatch, item, object{"signing_secret": nil, "secret_grace_seconds": 0})
+		a.want(w, http.StatusOK).into(w, &generated)
+		require.Equal(w.t, "no-store", a.header.Get("Cache-Control"))
+		w.fresh(conn.pathToken(), github(issueOpened))
+		last = sink.wait(w.t, 6)[5]
+		require.True(w.t, verifies(w, generated.SigningSecret, last))
+		require.False(w.t, verifies(w, newer, last))
+		for _, later := range []response{w.call(w.dev(), http.MethodGet, item, nil),
+			w.call(w.dev(), http.MethodPatch, item, object{"description": "d"})} {
+			later.want(w, http.StatusOK)
+			require.NotContains(w.t, string(later.body), `"signing_secret":`)
+		}
+		for _, text := range []string{older, newer, generated.SigningSecret} {
 			require.NotContains(w.t, w.logs.String(), text[len("whsec_"):])
 		}
 	})

@@ -7,9 +7,9 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"os"
 	"net/http/httptrace"
 	"net/url"
+	"os"
 	"sync"
 	"time"
 )

@@ -189,6 +189,8 @@ type Receipt struct {
 	// EventUUID is the event's, or for a duplicate the first event's; empty for a handshake.
 	EventUUID string
 	Duplicate bool
+	// Suspect says of a duplicate that its body is not that of the first event.
+	Suspect bool
 	// Matched is how many subscriptions get the event; 0 for a duplicate.
 	Matched int
 	// Response is the response that the provider expects; nil for the service's own acknowledgement.
@@ -346,7 +348,7 @@ func (s *Service) store(ctx context.Context, it *item) (Receipt, error) {
 				slog.String("event_uuid", it.duplicateOf), slog.String("error", err.Error()), obs.Outage("redelivery"))
 		}
 	}
-	return Receipt{EventUUID: it.duplicateOf, Duplicate: true}, nil
+	return Receipt{EventUUID: it.duplicateOf, Duplicate: true, Suspect: it.event.Suspect != nil}, nil
 }
 
 // commit matches the event, submits it to the group commit, and waits for that. If ctx ends while the event waits for

@@ -26,8 +26,9 @@ type Settings struct {
 	// ProviderConfigKey and ConnectionID restrict the events.
 	ProviderConfigKey patch.Field[string]
 	ConnectionID      patch.Field[string]
-	// SigningSecret signs every attempt from now on. The secret that it replaces also signs for SecretGraceSeconds.
-	SigningSecret patch.Optional[secretbox.Secret]
+	// SigningSecret signs every attempt from now on. The secret that it replaces also signs for SecretGraceSeconds. Null
+	// generates one at creation and changes nothing later.
+	SigningSecret patch.Field[secretbox.Secret]
 	Description   patch.Field[string]
 	// Enabled enables the subscription or disables it.
 	Enabled patch.Optional[bool]

@@ -107,7 +107,7 @@ func hidden(f field) field {
 }
 
 func applySecret(ch *Change, sub *Subscription) {
-	if ch.SigningSecret.Set {
+	if ch.SigningSecret.Given() {
 		sub.SecretHint = secretHint(ch.SigningSecret.Value)
 	}
 }

@@ -1,6 +1,7 @@
 package subscriptions
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 
@@ -39,8 +40,23 @@ func nearestType(providers []*eventtypes.Provider, text string) string {
 	for _, p := range providers {
 		names = append(names, alike(p, text)...)
 	}
-	name, _ := suggest.Name(text, names)
+	name, _ := suggest.Name(text, slices.DeleteFunc(names, func(name string) bool { return !isSlip(text, name) }))
 	return name
+}
+
+// isSlip reports whether a text can be a slip of the pen for a name: each of its words is nearly that of the name.
+// user.created is nothing that anyone writes for star.created.
+func isSlip(text, name string) bool {
+	words, others := strings.Split(text, "."), strings.Split(name, ".")
+	if len(words) != len(others) {
+		return true
+	}
+	for i, word := range words {
+		if _, near := suggest.Name(word, []string{others[i]}); !near && word != others[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // otherSpelling returns the known type that differs from text in its separators and capitals alone, as ORDERS_CREATE of

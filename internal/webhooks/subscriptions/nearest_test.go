@@ -21,7 +21,7 @@ func TestNearestType(t *testing.T) {
 		"github": {"issues": "issues.*", "pull_request": "pull_request.*", "issue.opened": "issues.opened",
 			"issue.*": "issues.*", "Issues.Opened": "issues.opened", "puhs": "push",
 			"pull-request.opened": "pull_request.opened",
-			"repository_dispatch": "repository_dispatch.*", "invoice.paid": "", "acme.*": ""},
+			"repository_dispatch": "repository_dispatch.*", "invoice.paid": "", "acme.*": "", "user.created": ""},
 		"shopify": {"ORDERS_CREATE": "orders/create", "order/create": "orders/create", "orders.craete": "orders/create",
 			"order/*": "orders/*", "orders": "orders.*", "SHOP_REDACT": "shop/redact", "push": ""},
 		"slack": {"/deploy": "slash_command./deploy", "slash_command": "slash_command.*", "app_mentions": "app_mention",

@@ -23,7 +23,7 @@ type retired struct {
 // rotation is the effect of a change on the signing secrets of a subscription.
 type rotation struct {
 	// secret is set when there is a new one.
-	secret patch.Optional[secretbox.Secret]
+	secret patch.Field[secretbox.Secret]
 	// grace is how long the replaced secret continues to sign, in seconds.
 	grace int64
 	// retiring holds the replaced secrets that continue to sign, if changed is set.
@@ -34,7 +34,7 @@ type rotation struct {
 // rotate returns what the change does to the secrets of the stored subscription. The present secret replaces nothing
 // when it is set again. A replaced secret that becomes the present one again is no longer among the replaced ones.
 func (s *Service) rotate(stored row, ch *Change, now time.Time) (r rotation, err error) {
-	if !ch.SigningSecret.Set && !ch.SecretGraceSeconds.Set {
+	if !ch.SigningSecret.Given() && !ch.SecretGraceSeconds.Set {
 		return r, nil
 	}
 	before, err := s.unsealRetiring(stored, now)
@@ -47,7 +47,7 @@ func (s *Service) rotate(stored row, ch *Change, now time.Time) (r rotation, err
 	}
 	r.grace = ch.SecretGraceSeconds.Or(int64(DefaultSecretGrace / time.Second))
 	r.retiring = before
-	if next := ch.SigningSecret; next.Set && !sameSecret(next.Value.Reveal(), present) {
+	if next := ch.SigningSecret; next.Given() && !sameSecret(next.Value.Reveal(), present) {
 		r.secret, r.changed = next, true
 		r.retiring = slices.DeleteFunc(before, func(old retired) bool { return sameSecret(old.Secret, next.Value.Reveal()) })
 		r.retiring = append([]retired{{present, clock.Millis(now) + r.grace*1000}}, r.retiring...)

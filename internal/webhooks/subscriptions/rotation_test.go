@@ -24,7 +24,7 @@ func newRotated(t *testing.T, store testkit.Store) rotated {
 	t.Helper()
 	w := newWorld(t, store)
 	ch := change("*")
-	ch.SigningSecret = patch.Some(secret("a"))
+	ch.SigningSecret = patch.To(secret("a"))
 	sub, _, err := w.Create(t.Context(), w.p, ch)
 	require.NoError(t, err)
 	require.Empty(t, sub.Retiring)
@@ -48,7 +48,7 @@ func (r rotated) change(t *testing.T, ch subscriptions.Change) subscriptions.Sub
 
 func replacing(name string, grace time.Duration) subscriptions.Change {
 	return subscriptions.Change{SecretGraceSeconds: patch.Some(int64(grace / time.Second)),
-		Settings: subscriptions.Settings{SigningSecret: patch.Some(secret(name))}}
+		Settings: subscriptions.Settings{SigningSecret: patch.To(secret(name))}}
 }
 
 // signs returns the names of the secrets that sign now, as a process without anything in its caches finds them.
@@ -73,7 +73,7 @@ func TestReplacedSecretSignsForAWhile(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		r := newRotated(t, store)
 		start := r.clock.Now().UTC()
-		sub := r.change(t, subscriptions.Change{Settings: subscriptions.Settings{SigningSecret: patch.Some(secret("b"))}})
+		sub := r.change(t, subscriptions.Change{Settings: subscriptions.Settings{SigningSecret: patch.To(secret("b"))}})
 		require.Equal(t, "   b", sub.SecretHint)
 		require.Equal(t, []subscriptions.RetiringSecret{{Hint: "   a", Until: start.Add(24 * time.Hour)}}, sub.Retiring)
 		sub = r.change(t, replacing("c", time.Hour))
@@ -180,7 +180,7 @@ func TestGraceViolations(t *testing.T) {
 			{subscriptions.Change{SecretGraceSeconds: patch.Some(int64(1))},
 				[]string{"secret_grace_seconds coherent"}},
 			{subscriptions.Change{SecretGraceSeconds: patch.Some(int64(-1)),
-				Settings: subscriptions.Settings{SigningSecret: patch.Some(secretbox.Secret("short"))}},
+				Settings: subscriptions.Settings{SigningSecret: patch.To(secretbox.Secret("short"))}},
 				[]string{"signing_secret min_length", "secret_grace_seconds minimum"}},
 		} {
 			_, err := r.Update(t.Context(), r.p, r.id, c.change)

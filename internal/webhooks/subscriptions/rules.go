@@ -89,7 +89,7 @@ func checkSchedule(v *apperr.Violations, schedule []float64) {
 
 // checkSecret checks the fields about the signing secret.
 func checkSecret(v *apperr.Violations, ch *Change) {
-	if ch.SigningSecret.Set {
+	if ch.SigningSecret.Given() {
 		if _, rule, message := signingKey(ch.SigningSecret.Value); rule != "" {
 			v.Add("signing_secret", rule, message)
 		}

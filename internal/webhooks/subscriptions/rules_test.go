@@ -36,7 +36,7 @@ func TestRules(t *testing.T) {
 		return func(ch *subscriptions.Change) { ch.ForwardURL = patch.Some(raw) }
 	}
 	secret := func(s string) func(*subscriptions.Change) {
-		return func(ch *subscriptions.Change) { ch.SigningSecret = patch.Some(secretbox.Secret(s)) }
+		return func(ch *subscriptions.Change) { ch.SigningSecret = patch.To(secretbox.Secret(s)) }
 	}
 	header := func(name, value string) func(*subscriptions.Change) {
 		return func(ch *subscriptions.Change) { ch.Headers = patch.To(map[string]*string{name: &value}) }
@@ -174,7 +174,7 @@ func TestAllViolationsTogether(t *testing.T) {
 		_, _, err := w.Create(t.Context(), w.p,
 			subscriptions.Change{ForwardURL: patch.Some("https://10.6.6.6/OFFENDING"),
 				Headers: patch.To(map[string]*string{"OFFENDING NAME": ptr("OFFENDING")}),
-				Settings: subscriptions.Settings{SigningSecret: patch.Some(secretbox.Secret("OFFENDING")),
+				Settings: subscriptions.Settings{SigningSecret: patch.To(secretbox.Secret("OFFENDING")),
 					TimeoutMs: patch.Some(int64(1)), ProviderConfigKey: patch.To("OFFENDING"),
 					Filter: patch.To(`OFFENDING == event.OFFENDING`)}})
 		require.ElementsMatch(t, []string{

@@ -126,7 +126,7 @@ func TestTarget(t *testing.T) {
 		require.False(t, target.Deleted)
 
 		_, err = w.Update(t.Context(), w.p, sub.ID,
-			subscriptions.Change{Settings: subscriptions.Settings{SigningSecret: patch.Some(
+			subscriptions.Change{Settings: subscriptions.Settings{SigningSecret: patch.To(
 				secretbox.Secret("sixteen bytes at least"))}})
 		require.NoError(t, err)
 		target, err = w.Target(t.Context(), w.p.Environment, sub.ID)
@@ -166,14 +166,14 @@ func TestSealedAtRest(t *testing.T) {
 		w := newWorld(t, store)
 		ch := change("*")
 		ch.ForwardURL = patch.Some("https://198.51.99.7/CLEARTEXT")
-		ch.SigningSecret = patch.Some(secretbox.Secret("CLEARTEXT-signing-secret"))
+		ch.SigningSecret = patch.To(secretbox.Secret("CLEARTEXT-signing-secret"))
 		ch.Headers = patch.To(map[string]*string{"X-A": ptr("CLEARTEXT-header")})
 		sub, generated, err := w.Create(t.Context(), w.p, ch)
 		require.NoError(t, err)
 		require.Empty(t, generated, "the caller has this secret")
 		require.Equal(t, "cret", sub.SecretHint)
 		_, err = w.Update(t.Context(), w.p, sub.ID,
-			subscriptions.Change{Settings: subscriptions.Settings{SigningSecret: patch.Some(
+			subscriptions.Change{Settings: subscriptions.Settings{SigningSecret: patch.To(
 				secretbox.Secret("CLEARTEXT-second-secret"))}})
 		require.NoError(t, err)
 

@@ -42,7 +42,7 @@ func (s *Service) Create(ctx context.Context, p access.Principal, ch Change) (Su
 		return Subscription{}, "", err
 	}
 	secret, generated := ch.SigningSecret.Value, secretbox.Secret("")
-	if !ch.SigningSecret.Set {
+	if !ch.SigningSecret.Given() {
 		secret = NewSigningSecret()
 		generated, sub.SecretHint = secret, secretHint(secret)
 	}

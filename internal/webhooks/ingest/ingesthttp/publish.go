@@ -8,6 +8,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/patch"
+	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/ingest"
 )
 
@@ -31,7 +32,8 @@ func mountPublish(api *httpapi.API, publisher Publisher) {
 			"it. Its `provider` is `sallyport`. The event can name a connection. Without one its `provider_config_key` is " +
 			"`sallyport` too, and a subscription to another provider configuration does not match.\n\n" +
 			"The service responds when the event is durable: with 201, or with 200, `duplicate: true` and the UUID of the " +
-			"first event if the idempotency key was received before. The request is at most 1 MiB.",
+			"first event if the idempotency key was received before. `suspect` says then that the data were others, which " +
+			"are not forwarded. The request is at most 1 MiB.",
 	}, h.publish)
 }
 
@@ -73,7 +75,15 @@ type publishOutput struct {
 	Status int
 	// The path of the event; absent for a duplicate.
 	Location string `header:"Location"`
-	Body     Acknowledgement
+	Body     Published
+}
+
+// Published is the response to a publication.
+type Published struct {
+	Acknowledgement
+	// `same_id_new_body`: the data of the first event with this idempotency key are others. These were not forwarded.
+	// Absent otherwise.
+	Suspect string `json:"suspect,omitempty" enum:"same_id_new_body"`
 }
 
 func (h *publishHandler) publish(ctx context.Context, in *publishInput) (*publishOutput, error) {
@@ -81,8 +91,11 @@ func (h *publishHandler) publish(ctx context.Context, in *publishInput) (*publis
 	if err != nil {
 		return nil, err
 	}
-	out := &publishOutput{Status: http.StatusOK, Body: Acknowledgement{EventUUID: receipt.EventUUID, Status: "received",
-		Duplicate: receipt.Duplicate}}
+	out := &publishOutput{Status: http.StatusOK, Body: Published{Acknowledgement: Acknowledgement{
+		EventUUID: receipt.EventUUID, Status: "received", Duplicate: receipt.Duplicate}}}
+	if receipt.Suspect {
+		out.Body.Suspect = events.SuspectNewBody
+	}
 	if !receipt.Duplicate {
 		out.Status, out.Location = http.StatusCreated, httpapi.Prefix+eventsPath+"/"+receipt.EventUUID
 	}

@@ -18,10 +18,10 @@ type Writable struct {
 	// Forward only events from connections with this id. Default `null`: any connection.
 	ConnectionID patch.Field[string] `json:"connection_id,omitempty" minLength:"1" example:"acme-production"`
 	// The secret that signs every attempt (Standard Webhooks): `whsec_` followed by the base64 of 24 to 64 bytes, or any
-	// other text of 16 to 256 bytes, which is used as it is. A secret that you send is never returned; a generated
-	// one is returned only in the response to its creation. Default: generated at creation. A new secret signs from the
-	// next attempt on. The secret that it replaces continues to sign alongside it; see `secret_grace_seconds`.
-	SigningSecret patch.Optional[secretbox.Secret] `json:"signing_secret,omitempty" writeOnly:"true" maxLength:"256"`
+	// other text of 16 to 256 bytes, which is used as it is. A secret that you send is never returned. `null`, and none at
+	// creation, generates one, which is returned only in the response to that request. A new secret signs from the next
+	// attempt on. The secret that it replaces continues to sign alongside it; see `secret_grace_seconds`.
+	SigningSecret patch.Field[secretbox.Secret] `json:"signing_secret,omitempty" writeOnly:"true" maxLength:"256"`
 	// A description for people, at most 1000 characters. Default: empty.
 	Description patch.Field[string] `json:"description,omitempty" maxLength:"1000"`
 	// `false` disables the subscription: its deliveries are held until this is `true` again. Default `true`.

@@ -9,6 +9,8 @@ import (
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
+	"sallyport/internal/platform/patch"
+	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/webhooks/subscriptions"
 )
 
@@ -55,7 +57,7 @@ func Mount(api *httpapi.API, svc *subscriptions.Service) {
 		Summary: "Update a webhook subscription",
 		Example: `{"event_types": ["invoice.*", "issues.opened"]}`,
 		Description: "Applies a merge patch (RFC 7396) to the writable fields: absent fields stay, and `null` clears a " +
-			"field that can be cleared. URL, secret, headers and limits apply from the next attempt on. The update does not " +
+			"field that can be cleared; for `signing_secret` it generates a new one. URL, secret, headers and limits apply from the next attempt on. The update does not " +
 			"change which subscriptions a received event goes to. `enabled: false` holds the open deliveries and those of new " +
 			"events; `enabled: true` releases them. A new URL, or `enabled: true`, lets a subscription whose `health` is " +
 			"`failing` probe its receiver without delay.",
@@ -89,7 +91,7 @@ type createOutput struct {
 	CacheControl string `header:"Cache-Control"`
 	// The path of the subscription.
 	Location string `header:"Location"`
-	Body     SubscriptionCreated
+	Body     SubscriptionUpdated
 }
 
 func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, error) {
@@ -101,7 +103,7 @@ func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, 
 	return &createOutput{
 		Versioned: httpapi.Version(sub.Version()), CacheControl: "no-store",
 		Location: httpapi.Prefix + collectionPath + "/" + sub.ID,
-		Body:     SubscriptionCreated{h.viewChanged(ctx, sub, p), generated.Reveal()},
+		Body:     h.viewChanged(ctx, sub, p, generated),
 	}, nil
 }
 
@@ -150,22 +152,31 @@ type updateInput struct {
 
 type updateOutput struct {
 	httpapi.Versioned
-	Body SubscriptionUpdated
+	// `no-store` if a secret was generated.
+	CacheControl string `header:"Cache-Control"`
+	Body         SubscriptionUpdated
 }
 
-// viewChanged returns a changed subscription with its warnings.
-func (h *handlers) viewChanged(ctx context.Context, sub subscriptions.Subscription,
-	reader access.Principal) SubscriptionUpdated {
-	return SubscriptionUpdated{viewSubscription(sub, reader), viewWarnings(h.svc.Warnings(ctx, &sub))}
+// viewChanged returns a changed subscription with its warnings, and with its secret if that was generated.
+func (h *handlers) viewChanged(ctx context.Context, sub subscriptions.Subscription, reader access.Principal,
+	generated secretbox.Secret) SubscriptionUpdated {
+	return SubscriptionUpdated{viewSubscription(sub, reader), viewWarnings(h.svc.Warnings(ctx, &sub)), generated.Reveal()}
 }
 
 func (h *handlers) update(ctx context.Context, in *updateInput) (*updateOutput, error) {
 	p := access.From(ctx)
-	sub, err := h.svc.Update(ctx, p, in.ID, in.Body.change())
+	ch, out := in.Body.change(), &updateOutput{}
+	var generated secretbox.Secret
+	if ch.SigningSecret.Null {
+		generated = subscriptions.NewSigningSecret()
+		ch.SigningSecret, out.CacheControl = patch.To(generated), "no-store"
+	}
+	sub, err := h.svc.Update(ctx, p, in.ID, ch)
 	if err != nil {
 		return nil, err
 	}
-	return &updateOutput{Versioned: httpapi.Version(sub.Version()), Body: h.viewChanged(ctx, sub, p)}, nil
+	out.Versioned, out.Body = httpapi.Version(sub.Version()), h.viewChanged(ctx, sub, p, generated)
+	return out, nil
 }
 
 func (h *handlers) delete(ctx context.Context, in *itemInput) (*struct{}, error) {

@@ -185,10 +185,16 @@ func TestPatch(t *testing.T) {
 		require.Empty(t, s.Do(t, "key", http.MethodPatch, item, `{"secret_grace_seconds":0}`).Object(
 			t)["retiring_signing_secrets"])
 
+		got = s.Do(t, "key", http.MethodPatch, item, `{"signing_secret":null,"secret_grace_seconds":60}`).Object(t)
+		secret, _ := got["signing_secret"].(string)
+		require.True(t, strings.HasPrefix(secret, "whsec_"), got)
+		require.Equal(t, secret[len(secret)-4:], got["signing_secret_hint"])
+		require.Len(t, got["retiring_signing_secrets"], 1)
+
 		require.ElementsMatch(t, []string{
-			"body.event_types not_null", "body.forward_url not_null", "body.signing_secret not_null", "body.enabled not_null",
+			"body.event_types not_null", "body.forward_url not_null", "body.enabled not_null",
 			"body.payload_mode not_null", "body.retry_schedule_seconds not_null", "body.timeout_ms not_null",
-		}, s.Do(t, "key", http.MethodPatch, item, `{"event_types":null,"forward_url":null,"signing_secret":null,
+		}, s.Do(t, "key", http.MethodPatch, item, `{"event_types":null,"forward_url":null,
 			"enabled":null,"payload_mode":null,"retry_schedule_seconds":null,"timeout_ms":null}`).Violations(t))
 		require.Equal(t, []string{"body.signing_secret_hint unknown_field", "body.event_types min_items"},
 			s.Do(t, "key", http.MethodPatch, item, `{"signing_secret_hint":"x","event_types":[]}`).Violations(t))
@@ -313,7 +319,7 @@ func TestDocument(t *testing.T) {
 				require.Contains(t, strings.ReplaceAll(described, ", ", ","), "Default `"+f.initial+"`")
 			}
 		}
-		created := schemas["subscriptions.SubscriptionCreated"].Properties["signing_secret"]
+		created := schemas["subscriptions.SubscriptionUpdated"].Properties["signing_secret"]
 		require.Equal(t, true, created["readOnly"])
 		require.Regexp(t, "^Generated", created["description"])
 		require.Empty(t, schemas["subscriptions.Patch"].Required)

@@ -115,12 +115,8 @@ type SubscriptionUpdated struct {
 	// providers of a subscription without `provider_config_key` and `connection_id` are those with connections in the
 	// environment.
 	Warnings []httpapi.Warning `json:"warnings"`
-}
-
-// SubscriptionCreated is the response to a creation.
-type SubscriptionCreated struct {
-	SubscriptionUpdated
-	// Generated if the request contained no secret, and shown only in this response; otherwise absent.
+	// Generated because the request asked for a new secret or created a subscription without one, and shown only in this
+	// response; otherwise absent.
 	SigningSecret string `json:"signing_secret,omitempty" readOnly:"true" example:"whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"`
 }
 
