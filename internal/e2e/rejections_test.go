@@ -117,6 +117,31 @@ func TestRejections(t *testing.T) {
 	})
 }
 
+// A webhook that comes while its connection is disabled, or beyond the connection's limit, becomes no event, and many
+// providers do not send it again: it leaves a trace with a reason.
+func TestUnwantedWebhooksLeaveATrace(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		conn := w.connectGitHub("acme")
+		item := "/connections/github/acme"
+		w.call(w.dev(), http.MethodPatch, item, object{"webhook": object{"rate_limit_per_second": 1}}).want(w, http.StatusOK)
+		w.deliver(conn.pathToken(), github(issueOpened))
+		for w.post(conn.pathToken(), githubAs(githubSecret, "issues", id.NewUUID(), issueOpened)).status == http.StatusOK {
+		}
+		w.call(w.dev(), http.MethodPost, item, object{"operation": "disable"}).want(w, http.StatusOK)
+		w.post(conn.pathToken(), github(issueOpened)).refused(w, http.StatusServiceUnavailable,
+			apperr.CodeConnectionDisabled)
+		list := w.rejections(w.dev(), "connection_id=acme", 2)
+		require.Equal(w.t, "connection_disabled", list[0].Reason)
+		require.Contains(w.t, list[0].Message, "Enable it")
+		require.Empty(w.t, list[0].Body)
+		require.Equal(w.t, "rate_limited", list[1].Reason)
+		require.Contains(w.t, list[1].Message, "rate_limit_per_second")
+		require.Equal(w.t, issueOpened, list[1].Body)
+		require.Equal(w.t, secretbox.Redacted, list[1].Headers["x-hub-signature-256"])
+	})
+}
+
 // An active secret shows when it last verified a delivery, or that it verified none, so that the old one of a rotation
 // can be seen to be unused.
 func TestRotationOfASecret(t *testing.T) {

@@ -8,11 +8,13 @@ import (
 )
 
 // The rules of the breaker of a subscription. It opens when, of at least breakerAttempts attempts within breakerWindow,
-// breakerPercent or more have failed. While it is open, one delivery every probeInterval probes the receiver.
+// breakerPercent or more have failed, unless the last recoveredAfter of the process that judges have succeeded: the
+// receiver is back, and nothing is to be held. While it is open, one delivery every probeInterval probes the receiver.
 const (
 	breakerWindow   = 5 * time.Minute
 	breakerAttempts = 10
 	breakerPercent  = 70
+	recoveredAfter  = 2
 	probeInterval   = 30 * time.Second
 	// failingFor is how long all attempts of a subscription fail until it is disabled.
 	failingFor = failingDays * 24 * time.Hour

@@ -127,6 +127,27 @@ func TestNodesJudgeTogether(t *testing.T) {
 	})
 }
 
+// A receiver that is back by the time of the judgement keeps its deliveries: of many failures the last attempts say more
+// than the others. A single success says little.
+func TestReceiverThatIsBackIsNotHeld(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		back, odd := w.subscription(), w.subscription()
+		w.ended(w.env, back, 9, 9)
+		w.ended(w.env, back, 3, 0)
+		w.ended(w.env, odd, 10, 10)
+		w.ended(w.env, odd, 1, 0)
+		w.breakers.run(t.Context())
+		require.False(t, w.breakers.isOpen(back))
+		require.True(t, w.breakers.isOpen(odd))
+
+		w.ended(w.env, back, 1, 1)
+		w.breakers.run(t.Context())
+		require.True(t, w.breakers.isOpen(back), "it fails again")
+	})
+}
+
 // A subscription of which every attempt has failed for five days is disabled, whether there were many or few, and not
 // if it was enabled or got another URL since, or one attempt succeeded.
 func TestFiveDaysOfFailuresDisable(t *testing.T) {

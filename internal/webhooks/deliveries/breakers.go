@@ -52,8 +52,9 @@ type breakers struct {
 // failing is what is known in memory of a subscription with failed attempts.
 type failing struct {
 	recentAttempts
-	// last is when an attempt failed last.
-	last time.Time
+	// last is when an attempt failed last, and successes counts the attempts in a row that have succeeded since.
+	last      time.Time
+	successes int
 	// nextLook is when to look next whether the subscription has failed for too long.
 	nextLook time.Time
 }
@@ -137,9 +138,10 @@ func (b *breakers) count(r *result, now time.Time) {
 	}
 	f.add(now, failed)
 	if !failed {
+		f.successes++
 		return
 	}
-	f.last = now
+	f.last, f.successes = now, 0
 	b.judged[sub] = r.delivery.Environment
 	if known.opened == nil && f.sum(now).opens() {
 		b.wake.Signal()
@@ -228,7 +230,7 @@ func (b *breakers) judge(ctx context.Context) {
 		if f == nil {
 			continue
 		}
-		if t := f.sum(now); b.known[sub].opened == nil && t.mostFail() {
+		if t := f.sum(now); b.known[sub].opened == nil && t.mostFail() && f.successes < recoveredAfter {
 			own[sub] = t
 		}
 		if !f.nextLook.After(now) {

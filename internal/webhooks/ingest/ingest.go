@@ -241,6 +241,7 @@ func (s *Service) receive(ctx context.Context, r *Request) (Receipt, error) {
 		r.HTTP.Header.Del(verification.SampleHeader) // nothing that a stranger says makes a webhook a sample
 	}
 	if in.Connection.Status == connections.Disabled {
+		s.recordRejection(in, r, nil, reasonDisabled, messageDisabled, nil)
 		return Receipt{}, apperr.New(apperr.CodeConnectionDisabled,
 			"The connection is disabled and accepts no webhooks").RetryIn(time.Minute)
 	}
@@ -279,6 +280,7 @@ func (s *Service) receive(ctx context.Context, r *Request) (Receipt, error) {
 	s.conns.Matched(result.KeyID, now)
 	rate := s.countRate(ctx, &in.Connection)
 	if rate != nil && !rate.Allowed {
+		s.recordRejection(in, r, req, reasonRate, messageRate, nil)
 		return Receipt{Rate: rate}, apperr.New(apperr.CodeRateLimited, "The connection accepts no more webhooks now").
 			RetryIn(rate.RetryAfter)
 	}
