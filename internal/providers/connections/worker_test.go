@@ -182,52 +182,132 @@ func TestOutcomesGoBeforeJobs(t *testing.T) {
 	})
 }
 
+// abandon makes the exchange of a refresh that a user wants on another node, which the provider serves and whose
+// outcome is never stored: its tokens are dead then, and the lease is left. The returned function ends it.
+func (w *world) abandon(t *testing.T, p *rotor, node *connections.Service) (end func()) {
+	t.Helper()
+	served, release, refreshed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	p.set(func() {
+		p.down = false
+		p.before = func() { // as if the response never came to the one who has to store it
+			p.set(func() { p.before, p.refresh, p.access = nil, "refresh-lost", "access-lost" })
+			close(served)
+			<-release
+		}
+	})
+	go func() {
+		defer close(refreshed)
+		_, _ = connections.NewRenewer(node).Refresh(t.Context(), w.a, "acme", "oauth2")
+	}()
+	await.Value(t, "the exchange of the process that ends", served)
+	return func() {
+		close(release)
+		await.Value(t, "the end of the first exchange", refreshed)
+	}
+}
+
+// look lets a worker look until the connection has the status, for at most so many seconds, and returns how many of
+// them are left. It goes on to look at a connection of which nothing is done until exchanges have begun.
+func (w *world) look(t *testing.T, p *rotor, seconds int, status connections.Status) (left int) {
+	t.Helper()
+	before := p.exchanges()
+	await.Condition(t, "a look at the abandoned lease", func() bool {
+		if seconds > 0 && w.clock.Timers() > 0 && p.exchanges() == before {
+			w.clock.Advance(time.Second)
+			seconds--
+		}
+		return w.read(t, "oauth2").Status == status
+	})
+	return seconds
+}
+
+// work starts the worker, until the returned function is called.
+func (w *world) work(t *testing.T) (stop func()) {
+	t.Helper()
+	exchanges, service := connections.TokensModule(w.svc).Services[0], connections.TokensModule(w.svc).Services[1]
+	require.NoError(t, exchanges.Start(t.Context()))
+	require.NoError(t, service.Start(t.Context()))
+	return func() {
+		require.NoError(t, service.Stop(t.Context()))
+		require.NoError(t, exchanges.Stop(t.Context()))
+	}
+}
+
 // A process that ends between the provider's response and its commit leaves a lease that no one releases. The
 // connection is not active with dead tokens until their usual renewal, which may be far away: when the lease has ended,
-// a worker finds that the provider has replaced them.
+// a worker finds that the provider has replaced them. So it is if the endpoint had asked before to be left alone.
 func TestAbandonedLeaseIsFollowed(t *testing.T) {
 	t.Parallel()
-	for name, expires := range map[string]*time.Time{"in a year": ptr(time.Date(2027, 6, 1, 0, 0, 0, 0, time.UTC)),
-		"not known": nil} {
-		testkit.Each(t, func(t *testing.T, s testkit.Store) {
-			w, gone := newTokenWorld(t, s)
-			p := newRotor(t)
-			in := tokenConnection("oauth2", p, connections.Credentials{ExpiresAt: expires,
-				Values: map[string]secretbox.Secret{"access_token": "access-0", "refresh_token": "refresh-0"}})
-			w.create(t, w.a, in)
-			served, end := make(chan struct{}), make(chan struct{})
-			p.set(func() {
-				p.before = func() { // as if the response never came to the one who has to store it
-					p.set(func() { p.before, p.refresh, p.access = nil, "refresh-lost", "access-lost" })
-					close(served)
-					<-end
+	inAYear := ptr(time.Date(2027, 6, 1, 0, 0, 0, 0, time.UTC))
+	for name, c := range map[string]struct {
+		expires *time.Time
+		wait    string
+	}{"in a year": {inAYear, ""}, "not known": {nil, ""}, "left alone": {inAYear, "86400"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testkit.Each(t, func(t *testing.T, s testkit.Store) {
+				w, gone := newTokenWorld(t, s)
+				p := newRotor(t)
+				w.create(t, w.a, tokenConnection("oauth2", p, connections.Credentials{ExpiresAt: c.expires,
+					Values: map[string]secretbox.Secret{"access_token": "access-0", "refresh_token": "refresh-0"}}))
+				if c.wait != "" {
+					p.set(func() { p.down, p.retryAfter, p.status = true, c.wait, http.StatusTooManyRequests })
+					_, err := connections.NewRenewer(w.svc).Refresh(t.Context(), w.a, "acme", "oauth2")
+					requireCode(t, apperr.CodeConnectionNotReady, err)
+					w.clock.Advance(31 * time.Second)
 				}
+				end := w.abandon(t, p, gone)
+				defer w.work(t)()
+				left := w.look(t, p, 90, connections.NeedsReauth)
+				require.Equal(t, "refresh_interrupted", w.read(t, "oauth2").StatusReason)
+				require.Less(t, left, 31, "not before the lease has ended")
+				end()
 			})
-			refreshed := make(chan struct{})
-			go func() {
-				defer close(refreshed)
-				_, _ = connections.NewRenewer(gone).Refresh(t.Context(), w.a, "acme", "oauth2")
-			}()
-			await.Value(t, "the exchange of the process that ends", served)
-			exchanges, service := connections.TokensModule(w.svc).Services[0], connections.TokensModule(w.svc).Services[1]
-			require.NoError(t, exchanges.Start(t.Context()))
-			require.NoError(t, service.Start(t.Context()))
-			looks := 90 // seconds
-			await.Condition(t, "a look at the abandoned lease, "+name, func() bool {
-				if looks > 0 && w.clock.Timers() > 0 && p.exchanges() == 0 {
-					w.clock.Advance(time.Second)
-					looks--
-				}
-				return w.read(t, "oauth2").Status == connections.NeedsReauth
-			})
-			require.Equal(t, "refresh_interrupted", w.read(t, "oauth2").StatusReason)
-			require.Less(t, looks, 31, "not before the lease has ended")
-			close(end)
-			await.Value(t, "the end of the first exchange", refreshed)
-			require.NoError(t, service.Stop(t.Context()))
-			require.NoError(t, exchanges.Stop(t.Context()))
 		})
 	}
+}
+
+// A connection that is disabled while the process that renews its tokens ends is looked at as soon as it is enabled,
+// and not when its tokens would be renewed as usual.
+func TestAbandonedLeaseOfADisabledConnection(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w, gone := newTokenWorld(t, s)
+		p := newRotor(t)
+		w.create(t, w.a, tokenConnection("oauth2", p, connections.Credentials{
+			Values: map[string]secretbox.Secret{"access_token": "access-0", "refresh_token": "refresh-0"}}))
+		end := w.abandon(t, p, gone)
+		_, err := w.svc.SetStatus(t.Context(), w.a, "acme", "oauth2", connections.Disabled)
+		require.NoError(t, err)
+		w.clock.Advance(2 * time.Minute)
+		defer w.work(t)()
+		await.Condition(t, "the postponement", func() bool {
+			return count(t, w, "SELECT count(*) FROM token_refreshes WHERE lease = ''") == 1
+		})
+		_, err = w.svc.SetStatus(t.Context(), w.a, "acme", "oauth2", connections.Active)
+		require.NoError(t, err)
+		w.look(t, p, 10, connections.NeedsReauth)
+		require.Equal(t, "refresh_interrupted", w.read(t, "oauth2").StatusReason)
+		end()
+	})
+}
+
+// Where the endpoint that has to say whether the tokens are dead wants to be left alone for long, the connection does
+// not show meanwhile that all is well.
+func TestAbandonedLeaseAtABusyEndpoint(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w, gone := newTokenWorld(t, s)
+		p := newRotor(t)
+		w.create(t, w.a, tokenConnection("oauth2", p, connections.Credentials{
+			Values: map[string]secretbox.Secret{"access_token": "access-0", "refresh_token": "refresh-0"}}))
+		end := w.abandon(t, p, gone)
+		p.set(func() { p.down, p.retryAfter, p.status = true, "86400", http.StatusTooManyRequests })
+		defer w.work(t)()
+		w.look(t, p, 90, connections.Error)
+		require.Equal(t, "token_endpoint_failing", w.read(t, "oauth2").StatusReason)
+		end()
+	})
 }
 
 // A lease that ends while the node still waits for the provider, or for the database to take the outcome, does not make

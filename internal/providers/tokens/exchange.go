@@ -32,7 +32,11 @@ func (s *Service) run(ctx context.Context, held *row, asked bool) error {
 	case errors.Is(err, ErrHosts):
 		return s.finish(ctx, held, postponed(now), &Outcome{State: Moved, Version: a.Version}, outcomeMoved, err)
 	case apperr.Is(err, apperr.CodeConnectionNotReady):
-		return s.finish(ctx, held, postponed(now), s.unfit(ctx, held, now), outcomeMisconfigured, err)
+		at := postponed(now)
+		if held.isInterrupted() { // nothing says when the settings fit again, and the tokens may be dead
+			*at = now.Add(2 * coolDown)
+		}
+		return s.finish(ctx, held, at, s.unfit(ctx, held, now), outcomeMisconfigured, err)
 	case err != nil:
 		s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "cannot read a connection whose tokens are to be renewed",
 			slog.String("connection_uuid", held.connectionUUID), slog.String("error", err.Error()))
@@ -77,6 +81,10 @@ func (s *Service) run(ctx context.Context, held *row, asked bool) error {
 	}
 	return s.succeed(ctx, held, a, grant, hosts)
 }
+
+// longUnknown is for how long a connection can show that all is well although its tokens may be dead, because the
+// endpoint that has to say so wants to be left alone.
+const longUnknown = 10 * time.Minute
 
 // leaveAlone ends a lease without an exchange, because the endpoint has failed and is to be left alone for longer. The
 // connection shows it as soon as its token has expired.
@@ -237,7 +245,8 @@ func (s *Service) fail(ctx context.Context, held *row, a *Account, cause error) 
 			if e.Kind != oauth.GrantDead {
 				at, requests := retryTimes(&set, now, set.RefreshFailures+1, e.RetryAfter, s.cfg.Random())
 				next.due, next.notBefore, outcome = &at, &requests, nil
-				if isStale(a.mode(), &set, now) {
+				unknown := next.interrupted == set.Revision && e.RetryAfter > longUnknown
+				if isStale(a.mode(), &set, now) || unknown {
 					outcome = &Outcome{State: Failing, Reason: reason}
 				}
 			}

@@ -170,8 +170,8 @@ func (s *Service) Resume(ctx context.Context, tx *sql.Tx, a *Account) error {
 	if mode == nil {
 		return nil
 	}
-	return resume(ctx, tx, a.Environment, a.ConnectionUUID, dueTime(mode, &a.Sealed.Set, s.cfg.Clock.Now(),
-		s.cfg.Random()))
+	now := s.cfg.Clock.Now()
+	return resume(ctx, tx, a.Environment, a.ConnectionUUID, dueTime(mode, &a.Sealed.Set, now, s.cfg.Random()), now)
 }
 
 // endpointOf names the hosts that respond to exchanges.

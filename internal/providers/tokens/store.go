@@ -32,6 +32,9 @@ type row struct {
 	interrupted int64
 }
 
+// isInterrupted reports whether the provider may have replaced the tokens in an exchange whose outcome is not known.
+func (r *row) isInterrupted() bool { return r.interrupted != 0 && r.interrupted == r.revision }
+
 func columns(r *row) db.Columns {
 	return db.Columns{
 		db.Col("connection_uuid", &r.connectionUUID),
@@ -90,23 +93,28 @@ func schedule(ctx context.Context, tx *sql.Tx, r *row) error {
 	return nil
 }
 
-// resume stores an earlier time at which something is done about the tokens of a connection. An exchange in progress
-// goes on.
-func resume(ctx context.Context, tx *sql.Tx, env id.Environment, connectionUUID string, due *time.Time) error {
-	r := row{due: due}
-	if due == nil {
+// resume stores an earlier time at which something is done about the tokens of a connection: due, or now if an exchange
+// of them was interrupted, which may have replaced them. An exchange in progress goes on.
+func resume(ctx context.Context, tx *sql.Tx, env id.Environment, connectionUUID string, due *time.Time,
+	now time.Time) error {
+	earlier := func(at time.Time, where *db.Where) error {
+		r := row{due: &at}
+		if _, err := db.Update(ctx, tx, "UPDATE token_refreshes", columns(&r).Only("due_ms"), where.
+			And("(due_ms IS NULL OR due_ms > ?)", clock.Millis(at))); err != nil {
+			return fmt.Errorf("store when tokens are renewed: %w", err)
+		}
 		return nil
 	}
-	_, err := db.Update(ctx, tx, "UPDATE token_refreshes", columns(&r).Only("due_ms"),
-		owned(env, connectionUUID).And("due_ms > ?", clock.Millis(*due)))
-	if err != nil {
-		return fmt.Errorf("store when tokens are renewed: %w", err)
+	if err := earlier(now, owned(env, connectionUUID).And("interrupted_revision <> 0").
+		And("interrupted_revision = revision")); err != nil || due == nil {
+		return err
 	}
-	return nil
+	return earlier(*due, owned(env, connectionUUID).And("due_ms IS NOT NULL"))
 }
 
 // take takes the lease of those of the connections that no exchange in progress has, and returns their rows. An
-// exchange that has not released an earlier lease counts as interrupted. With onlyDue, rows that are not due any more
+// exchange that has not released an earlier lease counts as interrupted, which is a reason for one exchange although the
+// endpoint is to be left alone: its tokens may be dead. With onlyDue, rows that are not due any more
 // are left. The connections are of an environment; those of a worker, which has their rows, are of any. They are due at
 // the latest when the lease ends: if the process ends before it has stored an outcome, a worker finds out whether the
 // provider has replaced the tokens. Releasing the lease stores another time.
@@ -117,6 +125,7 @@ func take(ctx context.Context, tx *sql.Tx, env id.Environment, uuids []string, l
 		", due_ms = CASE WHEN due_ms <= " + w.Arg(clock.Millis(until)) + " THEN due_ms ELSE " + w.Arg(clock.Millis(until)) +
 		` END,
 		interrupted_revision = CASE WHEN lease <> '' THEN lease_revision ELSE interrupted_revision END,
+		not_before_ms = CASE WHEN lease <> '' THEN NULL ELSE not_before_ms END,
 		lease_revision = revision`
 	db.AnyOf(w, "connection_uuid", uuids).And("lease_until_ms <= ?", clock.Millis(now))
 	if env != "" {
