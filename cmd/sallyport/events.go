@@ -140,6 +140,8 @@ type eventRow struct {
 	Suspect           *string     `json:"suspect"`
 	Control           bool        `json:"control"`
 	AttemptCount      int64       `json:"attempt_count"`
+	DeliveryCount     *int64      `json:"delivery_count"`
+	HeldCount         int64       `json:"held_count"`
 	LastError         *failureRow `json:"last_error"`
 	ContentType       string      `json:"content_type"`
 	BodySize          int64       `json:"body_size"`
@@ -165,6 +167,13 @@ func (r *eventRow) note() string {
 	}
 	if r.Suspect != nil {
 		parts = append(parts, *r.Suspect)
+	}
+	switch {
+	case r.DuplicateOf != nil || r.Control:
+	case r.DeliveryCount != nil && *r.DeliveryCount == 0:
+		parts = append(parts, "no subscription matched")
+	case r.HeldCount > 0:
+		parts = append(parts, strconv.FormatInt(r.HeldCount, 10)+" held")
 	}
 	if r.LastError != nil && r.Status != "forwarded" {
 		parts = append(parts, r.LastError.text())

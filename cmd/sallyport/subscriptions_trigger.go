@@ -57,6 +57,10 @@ func (c *subscriptionsTrigger) Run(ctx context.Context, e *env) error {
 			r.SampleID}}); err != nil {
 			return err
 		}
+		if c.DataFile != "" {
+			e.note("Its body is yours, so that deliveries carry no signature of the provider: a receiver of raw webhooks that " +
+				"verifies one refuses it.")
+		}
 		if r.MinimalBody {
 			e.note("It has a minimal body: only what the gateway reads from it. --data-file names a file with a whole one.")
 		}

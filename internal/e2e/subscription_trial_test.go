@@ -33,6 +33,17 @@ type trial struct {
 	Error *struct {
 		Code string `json:"code"`
 	} `json:"error"`
+	Warnings []struct {
+		Rule string `json:"rule"`
+	} `json:"warnings"`
+}
+
+// rules returns the rules of the warnings.
+func (t *trial) rules() (list []string) {
+	for _, warning := range t.Warnings {
+		list = append(list, warning.Rule)
+	}
+	return list
 }
 
 func (w *world) trial(sub subscription, body any) trial {
@@ -160,6 +171,15 @@ func TestTrialOfABadTarget(t *testing.T) {
 		made = w.trial(w.subscribe("http://127.0.0.1:1/nobody-listens-here"), nil)
 		require.Nil(w.t, made.Response)
 		require.Equal(w.t, "connection_refused", made.Error.Code)
+
+		// It has the time of a delivery, and says that there would be none.
+		held := make(chan struct{})
+		defer close(held)
+		slow := newReceiver(w.t, func(http.ResponseWriter, int) { <-held })
+		sub := w.subscribe(slow.url, object{"timeout_ms": 1000, "enabled": false})
+		made = w.trial(sub, nil)
+		require.Equal(w.t, "timeout", made.Error.Code)
+		require.Equal(w.t, []string{"disabled"}, made.rules())
 	})
 }
 

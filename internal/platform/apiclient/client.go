@@ -46,7 +46,7 @@ type Options struct {
 	Key secretbox.Secret
 	// AllowHTTP accepts http:// for servers that are not on loopback. The key then crosses the network unencrypted.
 	AllowHTTP bool
-	// Timeout limits each request with its response; 0 means 30 s.
+	// Timeout limits each request with its response; 0 means 45 s, longer than the longest test of a subscription.
 	Timeout time.Duration
 	// UserAgent names the program.
 	UserAgent string
@@ -97,7 +97,7 @@ func New(o Options) (*Client, error) {
 		c.clock = clock.System()
 	}
 	if c.timeout <= 0 {
-		c.timeout = 30 * time.Second
+		c.timeout = 45 * time.Second
 	}
 	c.streams = c.egress.RoundTripper(egress.Bounds{Timeout: c.timeout, IdleTimeout: maxQuiet,
 		MaxResponseBytes: egress.Unlimited})

@@ -32,7 +32,10 @@ const (
 	resolveTimeout = 3 * time.Second
 )
 
-const messageTargetRefused = "The target is a private, loopback, link-local or otherwise reserved address."
+const (
+	messageTargetRefused = "The target is a private, loopback, link-local or otherwise reserved address" + allowed
+	allowed              = ". The operator can allow it with egress-allow."
+)
 
 // TargetError describes why a URL cannot be a target. Message is for the user who entered the URL and quotes no part of
 // it.
@@ -66,7 +69,7 @@ func (c *Client) CheckTarget(ctx context.Context, raw string) *TargetError {
 	for _, a := range addrs {
 		if !c.guard.allows(a) {
 			return &TargetError{CodeTargetRefused,
-				"The target's name resolves to a private, loopback, link-local or otherwise reserved address."}
+				"The target's name resolves to a private, loopback, link-local or otherwise reserved address" + allowed}
 		}
 	}
 	return nil

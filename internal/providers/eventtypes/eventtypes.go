@@ -87,6 +87,8 @@ type Provider struct {
 	// Replaced reports that the provider's signature comes in the headers of Standard Webhooks, in which the gateway sends
 	// its own.
 	Replaced bool
+	// Svix reports that its signature can come in the headers of Svix, which the gateway passes on.
+	Svix bool
 	// Removed reports that the provider's signature is a part of the body, from which the gateway removes it.
 	Removed bool
 	// NoWebhooks reports that the gateway takes no webhooks of the provider.

@@ -15,6 +15,8 @@ type onward struct {
 	maxAge time.Duration
 	// replaced reports that they come in the headers of Standard Webhooks, which the gateway needs for its own.
 	replaced bool
+	// svix reports that they can come in the headers of Svix instead, which Svix's own library reads first.
+	svix bool
 	// removed reports that one is a part of the body, from which the gateway removes it: it would prove other bodies too.
 	removed bool
 }
@@ -42,12 +44,14 @@ func onwardOf(d *verification.Declaration, redacted []string) (o onward) {
 				}
 			}
 		}
-		if slices.ContainsFunc(p.Signature, func(s verification.SignatureSource) bool {
-			_, names, ok := strings.Cut(s.From, "header:")
-			return ok && slices.Contains(strings.Split(strings.ToLower(names), ","), "webhook-signature")
-		}) {
-			o.replaced = true
+		comesIn := func(name string) bool {
+			return slices.ContainsFunc(p.Signature, func(s verification.SignatureSource) bool {
+				_, names, ok := strings.Cut(s.From, "header:")
+				return ok && slices.Contains(strings.Split(strings.ToLower(names), ","), name)
+			})
 		}
+		o.replaced = o.replaced || comesIn("webhook-signature")
+		o.svix = o.svix || comesIn("svix-signature")
 		o.removed = o.removed || len(redacted) > 0 && slices.ContainsFunc(p.Signature, inBody)
 	}
 	walk(&d.Proof)

@@ -95,7 +95,7 @@ func newRegistry(list []*Provider) *Registry {
 			o := onwardOf(p.Definition.Webhooks, p.Webhooks.Outline().Redacted)
 			r.types = append(r.types, &eventtypes.Provider{Slug: p.Definition.Slug, Name: p.Definition.DisplayName,
 				Rules: p.Webhooks.TypeRules(), Known: p.Webhooks.KnownTypes(), Aliases: p.Definition.Aliases,
-				MaxAge: o.maxAge, Replaced: o.replaced, Removed: o.removed})
+				MaxAge: o.maxAge, Replaced: o.replaced, Svix: o.svix, Removed: o.removed})
 		}
 	}
 	return r

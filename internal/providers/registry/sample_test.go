@@ -174,6 +174,9 @@ func TestWhatIsKnownOfProviders(t *testing.T) {
 	for key, want := range map[string]bool{"standard-webhooks": true, "gitlab": true, "github": false, "stripe": false} {
 		require.Equal(t, want, of(key).Replaced, key)
 	}
+	for key, want := range map[string]bool{"svix": true, "standard-webhooks": false, "github": false} {
+		require.Equal(t, want, of(key).Svix, key)
+	}
 	for word, want := range map[string]string{"forgejo": "gitea", "WhatsApp": "meta", "githb": "github", "forgjo": "gitea"} {
 		require.Equal(t, ". Did you mean "+want+"?", eventtypes.Suggest(builtin, word))
 	}

@@ -22,8 +22,6 @@ import (
 
 // Limits of tests.
 const (
-	// TestTimeout limits the one attempt of a test.
-	TestTimeout = 10 * time.Second
 	// testEventType is the default type of a synthetic event.
 	testEventType = "webhook.test"
 	// maxTestHeaders is the maximum number of headers that a test may add.
@@ -116,7 +114,7 @@ func (s *Service) Test(ctx context.Context, v access.View, subscriptionID string
 		warnings = nil // no one has named the type
 	}
 	out := TestResult{WebhookID: e.UUID, EventType: e.Type, WouldMatch: found.Failed == "", Filter: found.Filter,
-		Warnings: append(s.subs.Warnings(ctx, &sub), warnings...), URL: target.RawURL, ResponseHeaders: "{}"}
+		Warnings: append(append(s.subs.Warnings(ctx, &sub), warnings...), warnDisabled(&sub)...), URL: target.RawURL, ResponseHeaders: "{}"}
 	eventType := typeFor(target, &e)
 	f, err := buildForm(target.PayloadMode, eventType, &e, &p)
 	if err != nil {
@@ -144,6 +142,17 @@ func (s *Service) Test(ctx context.Context, v access.View, subscriptionID string
 		return out, s.sendTest(ctx, target, h, f.body, &out)
 	}
 	return out, nil
+}
+
+// ruleDisabled is the rule of the warning that a subscription gets nothing but tests.
+const ruleDisabled = "disabled"
+
+func warnDisabled(sub *subscriptions.Subscription) []subscriptions.Warning {
+	if sub.Enabled {
+		return nil
+	}
+	return []subscriptions.Warning{{Location: "enabled", Rule: ruleDisabled,
+		Message: "the subscription is disabled: its deliveries are held until it is enabled"}}
 }
 
 // matchTest explains whether the subscription matches the event. A synthetic one gets the first of its possible types
@@ -174,7 +183,7 @@ func (s *Service) matchTest(ctx context.Context, sub *subscriptions.Subscription
 func (s *Service) sendTest(ctx context.Context, target *subscriptions.Target, h http.Header, content []byte,
 	out *TestResult) error {
 	resp, sendErr := s.client.Do(ctx, egress.Request{Method: http.MethodPost, URL: target.URL, Header: h, Body: content,
-		Timeout: TestTimeout, MaxResponseBytes: maxResponseBody})
+		Timeout: target.Timeout, MaxResponseBytes: maxResponseBody})
 	if ctx.Err() != nil {
 		return ctx.Err() // the caller has left
 	}

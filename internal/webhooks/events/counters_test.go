@@ -103,6 +103,7 @@ func TestAppliedStatusIsStatusOf(t *testing.T) {
 					want[i].Status = events.StatusOf(c)
 					want[i].DeliveryCount = c.Sending + c.Pending + c.RetryWait + c.Held + c.HeldFailed + c.Dead + c.Succeeded +
 						c.Cancelled
+					want[i].HeldCount = c.Held + c.HeldFailed
 					if want[i].Status == events.Forwarded && want[i].ForwardedAt == nil {
 						want[i].ForwardedAt = new(want[i].UpdatedAt)
 					}

@@ -90,6 +90,8 @@ type Event struct {
 	AttemptCount int64
 	// DeliveryCount counts the deliveries, including those that a worker has yet to store.
 	DeliveryCount int64
+	// HeldCount counts the deliveries that are held.
+	HeldCount int64
 	// LastError is the JSON object of the last failed attempt, or nil.
 	LastError  *string
 	ReceivedAt time.Time

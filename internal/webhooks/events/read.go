@@ -47,6 +47,7 @@ func columns(r *row) db.Columns {
 		db.Col("e.attempt_count", &r.AttemptCount),
 		db.Col("e.n_sending + e.n_pending + e.n_retry_wait + e.n_held + e.n_held_failed + e.n_dead + e.n_succeeded + "+
 			"e.n_cancelled", &r.DeliveryCount),
+		db.Col("e.n_held + e.n_held_failed", &r.HeldCount),
 		db.Col("e.last_error", &r.LastError),
 		db.Col("e.received_ms", db.Millis(&r.ReceivedAt)),
 		db.Col("e.updated_ms", db.Millis(&r.UpdatedAt)),

@@ -184,6 +184,9 @@ func (p *program) failure(code Code, err error) *Failure {
 		return &Failure{code, fmt.Sprintf("The evaluation would cost more than %d", MaxCost)}
 	}
 	message := err.Error()
+	if message == "no such overload" {
+		message += ": the values are of types that do not go together here; convert one, as with double(…) or string(…)"
+	}
 	var at *types.Err
 	if errors.As(err, &at) {
 		if _, known := p.info.GetOffsetRange(at.NodeID()); known {

@@ -113,6 +113,7 @@ type Service struct {
 	bodies   *bodyReader
 	refusals *refusals
 	screens  *screens
+	failing  *filterFailures
 	batches  *jobs.TurnBatcher[*item]
 	stop     chan struct{}
 	ended    chan struct{}
@@ -125,7 +126,8 @@ func New(c Config) *Service {
 		requests: newRequests(), evaluations: c.Evaluations, batching: c.Batches, opts: c.Options,
 		bodies: newBodyReader(c.Options.MemoryBudget, spoolBudget, min(c.Options.MaxBodyBytes, connections.MaxBodyBytes),
 			c.Options.SpoolDir),
-		refusals: newRefusals(), screens: newScreens(c.Clock), stop: make(chan struct{}), ended: make(chan struct{})}
+		refusals: newRefusals(), screens: newScreens(c.Clock), failing: newFilterFailures(),
+		stop: make(chan struct{}), ended: make(chan struct{})}
 	if c.Options.SpoolFailed != nil {
 		s.bodies.failed = c.Options.SpoolFailed
 	}

@@ -52,6 +52,7 @@ func (s *Service) applyFilters(ctx context.Context, it *item,
 		if err := s.evaluateFilters(ctx, it, open); err != nil {
 			return nil, err
 		}
+		s.noteFailures(ctx, it.event.Environment, matched, it.screen)
 	}
 	if it.screen == nil {
 		return matched, nil

@@ -132,6 +132,10 @@ func signatureWarnings(sub *Subscription, providers []*eventtypes.Provider) (lis
 	}
 	for _, p := range providers {
 		switch {
+		case p.Replaced && p.Svix:
+			list = append(list, Warning{"payload_mode", ruleSignatureReplaced, p.Name + " signs in svix-* headers, or in " +
+				"webhook-*, where deliveries have the gateway's own signature. Svix's library reads svix-* first: give it " +
+				p.Name + "'s secret. A library of Standard Webhooks reads webhook-*: give it the subscription's signing secret"})
 		case p.Replaced:
 			list = append(list, Warning{"payload_mode", ruleSignatureReplaced, p.Name + " sends its signature in " +
 				"webhook-signature, where deliveries have the gateway's own: the receiver must verify with the subscription's " +

@@ -27,7 +27,7 @@ type Summary struct {
 	EnvironmentID string `json:"environment_id" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	// The provider's type of the event; `unknown` if it cannot be derived.
 	EventType string `json:"event_type" example:"issues.opened"`
-	// The distinct types of a batch's items, at most 64. `event_type` is the first of them; each subscription gets the
+	// The distinct types of a batch's items, at most 1,000. `event_type` is the first of them; each subscription gets the
 	// event under the first that its patterns match. Absent if the request contained a single event.
 	EventTypes []string `json:"event_types,omitempty"`
 	// The status of the event over all its deliveries:
@@ -53,6 +53,10 @@ type Summary struct {
 	Control bool `json:"control"`
 	// The number of recorded attempts over all deliveries.
 	AttemptCount int64 `json:"attempt_count" example:"1"`
+	// The number of deliveries: one for each subscription that gets the event. 0 means that none matched it.
+	DeliveryCount int64 `json:"delivery_count" example:"1"`
+	// The number of deliveries that are held, because their subscriptions are disabled or their receivers fail.
+	HeldCount int64 `json:"held_count" example:"0"`
 	// The last failure of a delivery; `null` if none has failed, or if the API key may not see the subscription of the
 	// delivery.
 	LastError httpapi.OrNull[EventError] `json:"last_error"`
@@ -242,7 +246,8 @@ func viewSummary(e *events.Event) (Summary, error) {
 		ConnectionID: httpapi.NullIfEmpty(e.ConnectionID), ConnectionUUID: httpapi.NullIfEmpty(e.ConnectionUUID),
 		EnvironmentID: string(e.Environment), EventType: e.Type, EventTypes: e.Types, Status: e.Status,
 		IdempotencyKey: e.IdempotencyKey, IdempotencySource: e.IdempotencySource, DuplicateOf: e.DuplicateOf,
-		Suspect: suspicion{e.Suspect}, Control: e.Control, AttemptCount: e.AttemptCount, ContentType: e.ContentType,
+		Suspect: suspicion{e.Suspect}, Control: e.Control, AttemptCount: e.AttemptCount,
+		DeliveryCount: e.DeliveryCount, HeldCount: e.HeldCount, ContentType: e.ContentType,
 		BodySize: e.BodySize, PayloadExpired: e.PayloadExpired, PayloadExpiresAt: (*httpapi.Time)(e.PayloadExpiresAt),
 		ExpiresAt: httpapi.Time(e.ExpiresAt), Verification: Verification{Result: v.Result, Scheme: v.Scheme,
 			KeyID: httpapi.NullIfEmpty(v.KeyID)},
