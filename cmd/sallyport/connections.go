@@ -95,6 +95,7 @@ type connectionRow struct {
 		Duplicates    struct {
 			Summary string `json:"summary"`
 		} `json:"duplicates"`
+		TypeKnown *bool `json:"event_type_known"`
 	} `json:"webhook"`
 	Tags      map[string]string `json:"tags"`
 	Metadata  map[string]any    `json:"metadata"`
@@ -225,11 +226,20 @@ func (f apiFlags) connection(e *env, body json.RawMessage) error {
 		{"URL base", value(w.URLBase)}, {"Networks", strings.Join(w.SourceCIDRs, " ")},
 		{"Rate limit", counted(w.RateLimit, "per second")}, {"Body limit", counted(&w.MaxBodyBytes, "bytes")},
 		{"Dedupe window", counted(w.DedupeWindow, "seconds")}, {"Same body", w.SameBodyNewID},
-		{"Duplicates", w.Duplicates.Summary},
+		{"Event types", r.types()}, {"Duplicates", w.Duplicates.Summary},
 		{"On a duplicate", map[bool]string{true: "restart dead deliveries", false: "restart nothing"}[w.Redeliver]},
 		{"Tags", pairs(r.Tags)}, {"Metadata", metadata}, {"Created", clock.Wire(r.CreatedAt)},
 		{"Updated", clock.Wire(r.UpdatedAt)},
 	}...))
+}
+
+// types warns that events have no type; empty if they have.
+func (r *connectionRow) types() string {
+	if r.WebhookURL == nil || r.Webhook.TypeKnown == nil || *r.Webhook.TypeKnown {
+		return ""
+	}
+	return "unknown: name the place of the type, as with --param event_type_header=X-Event-Type or --param " +
+		"event_type_pointer=/type"
 }
 
 // pairs writes names and values in the order of the names.
@@ -261,6 +271,27 @@ func (c *connectionsDelete) Run(ctx context.Context, e *env) error {
 		if err != nil {
 			return err
 		}
-		return e.reportDone(c.JSON, "%s is deleted", c.Provider+"/"+c.ConnectionID)
+		if err := e.reportDone(c.JSON, "%s is deleted", c.Provider+"/"+c.ConnectionID); err != nil {
+			return err
+		}
+		if left := c.subscriptionsTo(ctx, api); len(left) > 0 {
+			e.note("Subscriptions name this connection, and would match another one with its id: %s\n"+
+				"Delete them with sallyport subscriptions delete.", terminal.Inline(strings.Join(left, ", ")))
+		}
+		return nil
 	})
+}
+
+// subscriptionsTo returns the subscriptions that name the connection; none if the server does not say, because the key
+// may not read them.
+func (n connectionName) subscriptionsTo(ctx context.Context, api *apiclient.Client) (ids []string) {
+	_, _ = api.Each(ctx, apiclient.Request{Path: subscriptionsPath, Query: url.Values{"connection_id": {n.ConnectionID}}},
+		maxNamed, func(row json.RawMessage) error {
+			r, err := into[subscriptionRow](row)
+			if err == nil && (r.ProviderConfigKey == nil || *r.ProviderConfigKey == n.Provider) {
+				ids = append(ids, r.ID)
+			}
+			return err
+		})
+	return ids
 }

@@ -114,6 +114,9 @@ func TestConnectionsAreChanged(t *testing.T) {
 			require.Contains(t, shown, want)
 		}
 		require.NotContains(t, shown, "per second")
+		require.Regexp(t, `(?m)^Event types +unknown: name the place of the type, as with --param event_type_header=`, shown)
+		require.NotContains(t, r.do("connections", "update", "generic-hmac", "acme", "--param", "event_type_pointer=/type"),
+			"Event types")
 		tagged := func(flags ...string) []connectionRow {
 			return decode[[]connectionRow](t, r.do(append([]string{"connections", "list", "--json"}, flags...)...))
 		}
@@ -234,6 +237,12 @@ func TestTrigger(t *testing.T) {
 		require.Contains(t, r.run("", "subscriptions", "trigger", "github", "push", "--connection-id", "repo").stderr,
 			"held: "+asleep+";")
 		r.do("subscriptions", "delete", asleep)
+		r.run(githubSecret, "connections", "create", "--provider", "github", "--connection-id", "gone")
+		left := decode[subscriptionRow](t, r.do("subscriptions", "create", "--connection-id", "gone", "--event-types", "push",
+			"--forward-url", "http://127.0.0.1:9/", "--json")).ID
+		require.Contains(t, r.run("", "connections", "delete", "github", "gone").stderr, "name this connection, and would match "+
+			"another one with its id: "+left)
+		r.do("subscriptions", "delete", left)
 		shown := r.do("events", "show", uuid, "--body", "--headers")
 		for _, want := range []string{"verified", `"number": 7`, "sallyport-sample"} {
 			require.Contains(t, shown, want)

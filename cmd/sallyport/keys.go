@@ -43,7 +43,7 @@ type keysCreate struct {
 	Connections []string       `placeholder:"CONNECTION_ID" help:"The connections that the key may use. Default: all of the environment."`
 	SourceCIDRs []string       `name:"source-cidrs" placeholder:"CIDR" help:"The networks that the key works from. Default: all."`
 	keyRate
-	ExpiresIn time.Duration `default:"2160h" placeholder:"DURATION" help:"The time until the key expires."`
+	ExpiresIn time.Duration `default:"2160h" placeholder:"DURATION" help:"The time until the key expires. Default: 90 days."`
 	JSON      bool          `name:"json" help:"Print JSON: the key's properties, and the key itself as \"key\"."`
 }
 

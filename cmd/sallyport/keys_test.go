@@ -117,7 +117,7 @@ func TestKeysRefused(t *testing.T) {
 
 		r = create("x", "staging")
 		require.Equal(t, exitFailed, r.code)
-		require.Equal(t, "sallyport: No such environment\n", r.stderr)
+		require.Equal(t, "sallyport: No such environment; there are development, production\n", r.stderr)
 		r = create(" ", "production")
 		require.Equal(t, exitUsage, r.code)
 		require.Equal(t, "sallyport: name must not be blank\n", r.stderr)

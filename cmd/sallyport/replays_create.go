@@ -92,6 +92,13 @@ func (c *replaysCreate) Run(ctx context.Context, e *env) error {
 	})
 }
 
+// noteNone says why a replay may have found nothing.
+func (c *replaysCreate) noteNone(e *env, matched int64) {
+	if matched == 0 && !c.Force {
+		e.note("No delivery of such events has failed. --force sends those again that have succeeded or wait, too.")
+	}
+}
+
 // preview prints the result of a dry run.
 func (c *replaysCreate) preview(ctx context.Context, e *env, api *apiclient.Client, body json.RawMessage) error {
 	p, err := into[struct {
@@ -122,6 +129,7 @@ func (c *replaysCreate) preview(ctx context.Context, e *env, api *apiclient.Clie
 		{"Would start", strconv.FormatInt(p.Replayed, 10) + least}, {"Would skip", p.skipped()}}); err != nil {
 		return err
 	}
+	c.noteNone(e, p.Matched)
 	t := e.table(terminal.Column{Title: "EVENT", Fixed: true}, terminal.Column{Title: "RECEIVED (UTC)", Fixed: true},
 		terminal.Column{Title: "TYPE"}, terminal.Column{Title: "CONNECTION"}, terminal.Column{Title: "SUBSCRIPTION",
 			Fixed: true})

@@ -56,6 +56,8 @@ func TestReplaysOverTheAPI(t *testing.T) {
 		none := decode[replayCounts](t, r.do("replays", "create", "--event-type", "push", "--no-duplicate", "--no-control",
 			"--received-before", "1ms", "--dry-run", "--json"))
 		require.Zero(t, none.Matched)
+		require.Contains(t, r.run("", "replays", "create", "--event-type", "push", "--dry-run").stderr,
+			"--force sends those again that have succeeded")
 
 		up.Store(true)
 		done := r.do("replays", "create", "--status", "dead_letter", "--rate-per-second", "500", "--wait")

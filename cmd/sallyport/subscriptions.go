@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -223,23 +225,31 @@ func (f apiFlags) show(e *env, body json.RawMessage) error {
 
 // subscriptionFields are the properties that create and update have flags for. --from-file takes every property.
 type subscriptionFields struct {
-	EventTypes        []string  `placeholder:"PATTERN" help:"The types to forward: issues.* matches those that begin with \"issues.\", and * matches every type."`
-	ForwardURL        string    `name:"forward-url" placeholder:"URL" help:"The URL that events are posted to."`
-	ProviderConfigKey string    `placeholder:"KEY" aliases:"provider" help:"Only events of this provider configuration. --provider is the same flag."`
-	ConnectionID      string    `name:"connection-id" placeholder:"ID" aliases:"connection" help:"Only events of connections with this id. --connection is the same flag."`
-	Filter            string    `placeholder:"CEL" help:"A condition on the event beyond its type, such as event.body.action == \"opened\"."`
-	Description       string    `placeholder:"TEXT" help:"A description for people."`
-	PayloadMode       string    `enum:",envelope,raw" default:"" placeholder:"MODE" help:"envelope: a JSON object with the event's type, time, id, origin, headers and data. raw: the provider's bytes and headers."`
-	TimeoutMs         int64     `name:"timeout-ms" placeholder:"N" help:"Timeout of an attempt, in milliseconds."`
-	RetrySchedule     []float64 `name:"retry-schedule-seconds" placeholder:"N" help:"The seconds to wait before each retry."`
-	SigningSecretFile string    `placeholder:"PATH" help:"File that contains only the signing secret; - reads it from standard input."`
-	FromFile          string    `placeholder:"PATH" help:"JSON file with the subscription's properties, as in the API; - reads standard input. Flags take precedence."`
+	EventTypes        []string          `placeholder:"PATTERN" help:"The types to forward: issues.* matches those that begin with \"issues.\", and * matches every type."`
+	ForwardURL        string            `name:"forward-url" placeholder:"URL" help:"The URL that events are posted to."`
+	ProviderConfigKey string            `placeholder:"KEY" aliases:"provider" help:"Only events of this provider configuration. --provider is the same flag."`
+	ConnectionID      string            `name:"connection-id" placeholder:"ID" aliases:"connection" help:"Only events of connections with this id. --connection is the same flag."`
+	Filter            string            `placeholder:"CEL" help:"A condition on the event beyond its type, such as event.body.action == \"opened\"."`
+	Description       string            `placeholder:"TEXT" help:"A description for people."`
+	PayloadMode       string            `enum:",envelope,raw" default:"" placeholder:"MODE" help:"envelope: a JSON object with the event's type, time, id, origin, headers and data. raw: the provider's bytes and headers."`
+	TimeoutMs         int64             `name:"timeout-ms" placeholder:"N" help:"Timeout of an attempt, in milliseconds."`
+	RetrySchedule     []float64         `name:"retry-schedule-seconds" placeholder:"N" xor:"retries" help:"The seconds to wait before each retry."`
+	NoRetries         bool              `name:"no-retries" xor:"retries" help:"Make a single attempt."`
+	HeaderFile        map[string]string `placeholder:"NAME=PATH" mapsep:"none" help:"A header of every request, such as Authorization, whose value is in a file; - reads standard input."`
+	SigningSecretFile string            `placeholder:"PATH" help:"File that contains only the signing secret; - reads it from standard input."`
+	FromFile          string            `placeholder:"PATH" help:"JSON file with the subscription's properties, as in the API; - reads standard input. Flags take precedence."`
 }
 
 // body returns the request's body.
 func (f *subscriptionFields) body(e *env) (map[string]any, error) {
-	if f.FromFile == "-" && f.SigningSecretFile == "-" {
-		return nil, usageError("only one of --from-file and --signing-secret-file can read standard input")
+	inputs := 0
+	for _, path := range append(slices.Collect(maps.Values(f.HeaderFile)), f.FromFile, f.SigningSecretFile) {
+		if path == "-" {
+			inputs++
+		}
+	}
+	if inputs > 1 {
+		return nil, usageError("only one of --from-file, --header-file and --signing-secret-file can read standard input")
 	}
 	body, err := e.readProperties(f.FromFile)
 	if err != nil {
@@ -248,8 +258,20 @@ func (f *subscriptionFields) body(e *env) (map[string]any, error) {
 	if len(f.EventTypes) > 0 {
 		body["event_types"] = f.EventTypes
 	}
-	if len(f.RetrySchedule) > 0 {
+	switch {
+	case f.NoRetries:
+		body["retry_schedule_seconds"] = []float64{}
+	case len(f.RetrySchedule) > 0:
 		body["retry_schedule_seconds"] = f.RetrySchedule
+	}
+	if len(f.HeaderFile) > 0 {
+		headers := map[string]any{}
+		for name, path := range f.HeaderFile {
+			if headers[name], err = e.readSecret(path); err != nil {
+				return nil, err
+			}
+		}
+		body["headers"] = headers
 	}
 	if f.TimeoutMs != 0 {
 		body["timeout_ms"] = f.TimeoutMs

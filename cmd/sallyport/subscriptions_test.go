@@ -53,6 +53,11 @@ func TestSubscriptionsOverTheAPI(t *testing.T) {
 		require.NotContains(t, text, "hunter2-hunter2")
 		require.NotContains(t, text, "a secret of")
 
+		// A header of every request comes from a file, and a schedule without retries is said in a word.
+		text = r.do("subscriptions", "update", id, "--no-retries", "--header-file", "X-Auth="+filepath.Join(dir, "secret"))
+		require.Contains(t, text, "Retries after   none\n")
+		require.Contains(t, text, "X-Auth: …more\n")
+
 		// A secret that the server makes is shown once, and the old one for as long as it signs.
 		out = r.run("", "subscriptions", "rotate-secret", id, "--secret-grace-seconds", "3600")
 		require.Equal(t, exitOK, out.code, out.stderr)
@@ -164,7 +169,7 @@ func TestConnectionsOverTheAPI(t *testing.T) {
 		require.Equal(t, "[]\n", r.do("rejections", "list", "--json", "--connection=other"))
 		rejected := decode[[]rejectionRow](t, r.do("rejections", "list", "--json"))[0].ID
 		shown := r.do("rejections", "show", rejected)
-		for _, want := range []string{"signature_missing", "github/repo", "\nHeaders\n", "content-type: ", "\nBody\n"} {
+		for _, want := range []string{"signature_missing", "github/repo", "\nHeaders\n", "content-type: ", "2 bytes, which were not read"} {
 			require.Contains(t, shown, want)
 		}
 		require.Equal(t, rejected, decode[rejectionRow](t, r.do("rejections", "show", rejected, "--json")).ID)

@@ -82,7 +82,7 @@ type Grant struct {
 
 // CreateKey makes an API key at the time given and returns it with its text, which cannot be had again.
 func (s *Store) CreateKey(ctx context.Context, now time.Time, r KeyRequest) (Key, secretbox.Secret, error) {
-	env, err := s.Identity.Team.FindEnvironment(ctx, commandLine(), r.Environment)
+	env, err := findEnvironment(ctx, s.Identity.Team, commandLine(), r.Environment)
 	if err != nil {
 		return Key{}, "", err
 	}

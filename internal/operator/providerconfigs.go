@@ -129,7 +129,7 @@ func (p *ProviderConfigs) Skipped() []ProviderProblem { return p.providers.Skipp
 func (s *Store) WithProviderConfigs(ctx context.Context, cfg *config.Config, environment string, log *slog.Logger,
 	fn func(*ProviderConfigs) error) error {
 	actor := commandLine()
-	env, err := s.Identity.Team.FindEnvironment(ctx, actor, environment)
+	env, err := findEnvironment(ctx, s.Identity.Team, actor, environment)
 	if err != nil {
 		return err
 	}

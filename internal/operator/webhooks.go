@@ -172,7 +172,7 @@ func findConnection(ctx context.Context, ids *identity.Services, svc *connection
 	environments, err := ids.Team.Environments(ctx, commandLine())
 	if err == nil && r.Environment != "" {
 		var one team.Environment
-		one, err = ids.Team.FindEnvironment(ctx, commandLine(), r.Environment)
+		one, err = findEnvironment(ctx, ids.Team, commandLine(), r.Environment)
 		environments = []team.Environment{one}
 	}
 	if err != nil {

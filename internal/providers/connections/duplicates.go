@@ -25,6 +25,8 @@ type Duplicates struct {
 	SuspectWindow time.Duration
 	// WithoutID is true if SuspectWindow counts for a webhook without an id too.
 	WithoutID bool
+	// NoType is true if the settings name no place of the type, so that the type of all events is unknown.
+	NoType bool
 	// NeedsSecret is true if every webhook is rejected while no secret is stored.
 	NeedsSecret bool
 }
@@ -54,7 +56,8 @@ func (s *Service) Duplicates(c *Connection) Duplicates {
 		if err != nil {
 			continue
 		}
-		d := Duplicates{Known: true, IDs: v.IDSources(), SingleUses: v.SingleUses(), NeedsSecret: v.NeedsSecret()}
+		d := Duplicates{Known: true, IDs: v.IDSources(), SingleUses: v.SingleUses(), NeedsSecret: v.NeedsSecret(),
+			NoType: !v.ReadsType()}
 		d.BodyWindow, d.SuspectWindow = c.Webhook.BodyWindows(v, s.dedupeWindow)
 		if !d.unsigned() {
 			d.SuspectWindow = 0

@@ -194,6 +194,9 @@ func (v *Verifier) EventHeaders() (names []string) {
 	return names
 }
 
+// ReadsType reports whether the declaration says where a webhook has its type. Otherwise the type of all is unknown.
+func (v *Verifier) ReadsType() bool { return len(v.plan.types) > 0 || v.plan.batch != nil }
+
 // Ack returns the response to an accepted webhook, or nil for the gateway's own. It is shared: do not modify it.
 func (v *Verifier) Ack() *Response { return v.plan.ack }
 

@@ -126,6 +126,9 @@ type webhook struct {
 	DedupeWindowSeconds *int64 `json:"dedupe_window_seconds"`
 	// Which webhooks count as duplicates of earlier ones. A duplicate is stored and not forwarded.
 	Duplicates duplicates `json:"duplicates"`
+	// Whether the type of an event can be read. `false`: the parameters name no place of it, so that the type of every
+	// event is `unknown`, and patterns such as `invoice.*` match none.
+	EventTypeKnown bool `json:"event_type_known"`
 	// Whether a webhook that the provider resends restarts the dead deliveries of its event.
 	RedeliverOnDuplicate bool `json:"redeliver_on_duplicate"`
 	// The maximum size of a body, in bytes.
@@ -193,6 +196,7 @@ func (h *handlers) view(ctx context.Context, c connections.Connection) connectio
 			Params:               c.Webhook.Params,
 			DedupeWindowSeconds:  c.Webhook.DedupeWindowSeconds,
 			Duplicates:           viewDuplicates(received),
+			EventTypeKnown:       !received.NoType,
 			RedeliverOnDuplicate: c.Webhook.RedeliverOnDuplicate,
 			MaxBodyBytes:         c.Webhook.MaxBodyBytes,
 			SameBodyNewID:        c.Webhook.SameBodyNewID,
