@@ -64,7 +64,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *Error) {
 		q.Host = r.URL.Host
 	}
 	resp, x, err := c.start(ctx, &q, r.Body, nil, Bounds{Timeout: r.Timeout, MaxResponseBytes: Unlimited,
-		head: r.Head, permit: r.Permit, begun: r.Begun})
+		head: r.Head, Permit: r.Permit, begun: r.Begun})
 	if x == nil {
 		return Response{}, err
 	}

@@ -105,7 +105,7 @@ func (x *exchange) send(own context.Context, template *http.Request, header http
 	x.trace = &x.first // saves an allocation in nearly every exchange
 	for attempt := 1; ; attempt++ {
 		x.trace.clock, x.trace.begin = x.client.clock, begin
-		x.trace.permit = permit{ask: x.bounds.permit, refuse: x.cancel}
+		x.trace.permit = permit{ask: x.bounds.Permit, refuse: x.cancel}
 		q := template.WithContext(x.trace.follow(own))
 		q.Header = header
 		q.Proto, q.ProtoMajor, q.ProtoMinor = "HTTP/1.1", 1, 1

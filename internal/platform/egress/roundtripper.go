@@ -22,10 +22,11 @@ type Bounds struct {
 	// MaxResponseBytes limits the response body: reading more returns an *Error with CodeResponseTooLarge. 0 means
 	// 10 MiB.
 	MaxResponseBytes int64
-	// head is Request.Head, permit Request.Permit, and begun Request.Begun.
-	head   []byte
-	permit func() bool
-	begun  func(interrupt func())
+	// Permit is Request.Permit.
+	Permit func() bool
+	// head is Request.Head, and begun Request.Begun.
+	head  []byte
+	begun func(interrupt func())
 }
 
 func (b Bounds) timeout() time.Duration {

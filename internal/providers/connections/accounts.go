@@ -130,6 +130,10 @@ func (a *authenticator) follow(c *Connection, o *tokens.Outcome) []ChangeKind {
 		}
 		c.Config = public(provider.Outbound, config)
 	}
+	if o.State == tokens.Dead && c.EnabledStatus == NeedsReauth {
+		// It outlasts whatever else is wrong: what ends that would leave a connection that no one knows to be dead.
+		return c.moveTo(NeedsReauth, o.Reason)
+	}
 	// A renewal does not overrule a user or a test.
 	ofTokens := c.EnabledStatus == NeedsReauth && (c.EnabledReason == tokens.ReasonGrantRefused ||
 		c.EnabledReason == tokens.ReasonRefreshInterrupted) || c.EnabledStatus == Error || c.EnabledStatus == Expired

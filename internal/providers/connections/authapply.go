@@ -57,9 +57,13 @@ func (a *authChange) apply(ctx context.Context, auth *authenticator, tx *sql.Tx,
 		health := (*Health)(nil).after(a.report, now)
 		return kinds, storeHealth(ctx, tx, c.Environment, c.UUID, &health)
 	case c.Credentials != nil && !contain(allowedHosts(a.source.Engine, a.source.Target, c.Credentials), a.hosts):
+		if c.isDead() {
+			return nil, nil // nothing is sent anyway, and the change can be reversed
+		}
 		return c.moveTo(NeedsReauth, ReasonHostChanged), nil
 	case c.Credentials != nil && c.EnabledReason == ReasonHostChanged:
-		return c.restore(), nil // the change was reversed before anything was sent
+		// The change was reversed before anything was sent. What was put off meanwhile is due.
+		return c.restore(), auth.resume(ctx, tx, c)
 	default:
 		return nil, nil
 	}

@@ -70,6 +70,8 @@ type rotor struct {
 	more map[string]any
 	// before is called before the token endpoint reads a request; nil for nothing.
 	before func()
+	// denied makes the API refuse all tokens.
+	denied bool
 }
 
 func newRotor(t testing.TB) *rotor {
@@ -91,7 +93,7 @@ func (p *rotor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer p.mu.Unlock()
 	switch r.URL.Path {
 	case "/me":
-		if p.access == "" || r.Header.Get("Authorization") != "Bearer "+p.access {
+		if p.denied || p.access == "" || r.Header.Get("Authorization") != "Bearer "+p.access {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}

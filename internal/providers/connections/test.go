@@ -278,6 +278,9 @@ func (t *Tester) store(ctx context.Context, tx *sql.Tx, seen *Connection, engine
 	case health.Status == probes.Healthy && c.EnabledStatus == NeedsReauth && (c.EnabledReason == ReasonHostChanged ||
 		c.EnabledReason == ReasonCredentialsRefused):
 		kinds = append(kinds, c.moveTo(Active, "")...)
+		if err := s.auth.resume(ctx, tx, &c); err != nil {
+			return Connection{}, err
+		}
 	}
 	c.learn(engine, r)
 	if changed := !maps.Equal(before.Config, c.Config) || before.Account != c.Account ||

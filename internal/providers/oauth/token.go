@@ -95,6 +95,9 @@ func (spec TokenSpec) read(doc document, c classifier) (Token, error) {
 		Metadata: metadata(doc, spec.Metadata)}
 	if kind := doc.str(spec.Type); isVisible(kind, maxCode) {
 		token.Type = clean(kind, maxCode, nil)
+		if needsProof(token.Type) {
+			return Token{}, c.unreadable("the token is of the type " + token.Type + ", with which requests need a proof of a key")
+		}
 	}
 	switch refresh := doc.at(spec.Refresh).(type) {
 	case nil:
@@ -107,6 +110,12 @@ func (spec TokenSpec) read(doc document, c classifier) (Token, error) {
 		return Token{}, c.unreadable("the response has no usable refresh token")
 	}
 	return token, nil
+}
+
+// needsProof reports whether a token of the type is of no use alone (RFC 6749 §7.1). Other types are taken for bearer
+// tokens, because providers have names of their own for them.
+func needsProof(kind string) bool {
+	return slices.ContainsFunc([]string{"mac", "dpop", "pop"}, func(t string) bool { return strings.EqualFold(kind, t) })
 }
 
 // filled returns the spec with the names of RFC 6749 where it has none.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"sallyport/internal/platform/apperr"
@@ -51,7 +52,7 @@ func (s *Service) run(ctx context.Context, held *row, asked bool) error {
 	case a.Foreign:
 		return s.finish(ctx, held, postponed(now), &Outcome{State: Foreign}, "", errForeign())
 	case a.Dead && !asked:
-		return s.finish(ctx, held, postponed(now), nil, "", errDead())
+		return s.finish(ctx, held, nil, nil, "", errDead()) // other credentials are scheduled
 	}
 	w := wayOf(a.mode(), &a.Sealed.Set)
 	if w == neither {
@@ -68,7 +69,16 @@ func (s *Service) run(ctx context.Context, held *row, asked bool) error {
 		// This process stood still, and another may have the lease before the response comes.
 		return s.finish(ctx, held, held.due, nil, "", notReady("The access token could not be renewed in time", nil))
 	}
-	grant, err := s.exchange(ctx, a, w)
+	var late atomic.Bool
+	permitted := *a
+	permitted.Source.Permit = func() bool { // the process may have stood still since
+		late.Store(s.cfg.Clock.Now().Add(ExchangeTimeout).After(held.leaseUntil))
+		return !late.Load()
+	}
+	grant, err := s.exchange(ctx, &permitted, w)
+	if late.Load() {
+		return s.finish(ctx, held, held.due, nil, "", notReady("The access token could not be renewed in time", nil))
+	}
 	if errors.Is(err, ErrHosts) {
 		return s.finish(ctx, held, postponed(now), &Outcome{State: Moved, Version: a.Version}, outcomeMoved, err)
 	}
@@ -182,6 +192,9 @@ func (s *Service) succeed(ctx context.Context, held *row, a *Account, grant *Gra
 	if err == nil {
 		s.metrics.count(outcome)
 	}
+	if errors.Is(err, errLost) || outcome == outcomeReplaced {
+		s.doubt(ctx, held)
+	}
 	if err == nil || isTransient(err) {
 		return err
 	}
@@ -193,8 +206,40 @@ func (s *Service) succeed(ctx context.Context, held *row, a *Account, grant *Gra
 // isTransient reports whether a commit that failed can succeed later, or must not be made any more.
 func isTransient(err error) bool { return errors.Is(err, errLost) || db.IsUnavailable(err) }
 
-// errLost says that another node has taken the lease of an exchange, whose outcome is not stored then.
-var errLost = errors.New("the lease of a renewal has ended before its outcome was stored")
+// errLost says that another node has taken the lease of an exchange, or that others were given, so that its outcome is
+// not stored.
+//
+//nolint:gochecknoglobals,errname // one value, which errors.Is recognises
+var errLost error = apperr.New(apperr.CodeConnectionNotReady,
+	"Another renewal of the tokens began before the outcome of this one was stored; try again")
+
+// doubt makes the tokens that another node has stored meanwhile be renewed: this process has sent the refresh token that
+// they replaced, perhaps after the other, for which a provider may have ended the grant. It waits for an exchange of the
+// other that is in progress.
+func (s *Service) doubt(ctx context.Context, held *row) {
+	ctx = context.WithoutCancel(ctx)
+	s.worker.begin()
+	go func() {
+		defer s.worker.end()
+		s.renewDoubtful(ctx, held)
+	}()
+}
+
+func (s *Service) renewDoubtful(ctx context.Context, held *row) {
+	for end := s.cfg.Clock.Now().Add(2 * s.cfg.Lease); s.cfg.Clock.Now().Before(end); {
+		r, found, err := find(ctx, s.cfg.DB.Read(), held.environment, held.connectionUUID)
+		if err == nil && (!found || r.lease == "" || !r.leaseUntil.After(s.cfg.Clock.Now())) {
+			break
+		}
+		<-s.cfg.Clock.NewTimer(storeInterval).C()
+	}
+	if err := s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
+		return suspect(ctx, tx, held, s.cfg.Clock.Now())
+	}); err != nil {
+		s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "cannot have tokens renewed that may be dead",
+			slog.String("connection_uuid", held.connectionUUID), slog.String("error", err.Error()))
+	}
+}
 
 func lost(held bool) error {
 	if held {
@@ -257,6 +302,9 @@ func (s *Service) fail(ctx context.Context, held *row, a *Account, cause error) 
 			return outcome, nil
 		})
 	})
+	if !e.Unsent && (errors.Is(err, errLost) || counted == outcomeReplaced) {
+		s.doubt(ctx, held)
+	}
 	if err != nil {
 		return err
 	}

@@ -50,6 +50,8 @@ type Source struct {
 	OpenClient func(hosts []string) (outbound.Client, error)
 	// OpenCredentials opens the values of the connection. It may be nil before there are any.
 	OpenCredentials func() (map[string]secretbox.Secret, error)
+	// Permit, unless it is nil, is asked before the first byte of a request is sent, which is not sent if it returns false.
+	Permit func() bool
 }
 
 // Grant is what a provider has granted.
@@ -89,6 +91,7 @@ type opened struct {
 	mode      *outbound.Mode
 	values    outbound.Values
 	endpoints *outbound.Endpoints
+	permit    func() bool
 	// secrets are all that a request can be made from: no error and no setting has one of them.
 	secrets []secretbox.Secret
 }
@@ -108,7 +111,7 @@ func (p *Protocol) open(s Source) (*opened, error) {
 			return nil, ErrHosts
 		}
 	}
-	o := &opened{engine: s.Engine, mode: mode, values: outbound.Values{Target: s.Target, Now: p.clock.Now()}}
+	o := &opened{engine: s.Engine, mode: mode, permit: s.Permit, values: outbound.Values{Target: s.Target, Now: p.clock.Now()}}
 	if mode.Client {
 		if s.OpenClient == nil {
 			return nil, misconfigured("the provider config has no OAuth client")
@@ -256,7 +259,8 @@ func (p *Protocol) send(o *opened, req *http.Request, err error) (outbound.Respo
 	}
 	begun := p.clock.Now()
 	defer func() { p.observe(p.clock.Now().Sub(begun)) }()
-	resp, err := p.client.RoundTripper(egress.Bounds{Timeout: p.timeout, MaxResponseBytes: maxResponseBytes}).
+	resp, err := p.client.RoundTripper(egress.Bounds{Timeout: p.timeout, MaxResponseBytes: maxResponseBytes,
+		Permit: o.permit}).
 		RoundTrip(req)
 	if err != nil {
 		return none, notReached(err)

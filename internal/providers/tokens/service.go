@@ -349,7 +349,7 @@ func (s *Service) renew(ctx context.Context, env id.Environment, uuid string, se
 
 // isRecent reports whether something of that age is within the cool-down. The database's clock may have been set back
 // since.
-func isRecent(age time.Duration) bool { return age >= 0 && age < coolDown }
+func isRecent(age time.Duration) bool { return isWithin(age, coolDown) }
 
 // isFree reports whether the lease can be taken; busy says that another exchange has it.
 func (r *row) isFree(seen int64, now time.Time, why purpose) (free, busy bool, err error) {
@@ -399,7 +399,7 @@ func (s *Service) acquire(ctx context.Context, env id.Environment, uuid string, 
 	now := s.cfg.Clock.Now()
 	// Many requests may need a token that is not to be had, and each of them may look many times: they read.
 	if r, found, err := find(ctx, s.cfg.DB.Read(), env, uuid); err == nil && found {
-		if free, busy, err := r.isFree(seen, now, why); !free || s.worker.keeps(&r) {
+		if free, busy, err := r.isFree(seen, now, why); !free || s.worker.keeps(&r) || s.worker.leaves(&r, now) {
 			return nil, busy || free, err
 		}
 	}
@@ -419,7 +419,7 @@ func (s *Service) acquire(ctx context.Context, env id.Environment, uuid string, 
 		if free, busy, err = r.isFree(seen, now, why); !free {
 			return err
 		}
-		if busy = s.worker.keeps(&r); busy {
+		if busy = s.worker.keeps(&r) || s.worker.leaves(&r, now); busy {
 			return nil
 		}
 		rows, err := take(ctx, tx, env, []string{uuid}, id.NewRandom(""), now, now.Add(s.cfg.Lease), false)

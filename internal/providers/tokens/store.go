@@ -109,7 +109,7 @@ func resume(ctx context.Context, tx *sql.Tx, env id.Environment, connectionUUID 
 		And("interrupted_revision = revision")); err != nil || due == nil {
 		return err
 	}
-	return earlier(*due, owned(env, connectionUUID).And("due_ms IS NOT NULL"))
+	return earlier(*due, owned(env, connectionUUID))
 }
 
 // take takes the lease of those of the connections that no exchange in progress has, and returns their rows. An
@@ -154,6 +154,18 @@ func release(ctx context.Context, q db.Querier, r *row) (bool, error) {
 		return false, fmt.Errorf("release the lease of a renewal: %w", err)
 	}
 	return changed, nil
+}
+
+// suspect makes the tokens of a connection that others have renewed since a lease be renewed again, because they may be
+// dead.
+func suspect(ctx context.Context, tx *sql.Tx, held *row, now time.Time) error {
+	_, err := tx.ExecContext(ctx, `UPDATE token_refreshes SET due_ms = $1, interrupted_revision = revision
+		WHERE connection_uuid = $2 AND environment_id = $3 AND revision > $4`, clock.Millis(now), held.connectionUUID,
+		string(held.environment), held.revision)
+	if err != nil {
+		return fmt.Errorf("have tokens renewed that may be dead: %w", err)
+	}
+	return nil
 }
 
 // listDue returns up to limit connections that are due and that no one renews: of each environment up to

@@ -51,6 +51,8 @@ type worker struct {
 	// begins here, although the lease may have ended: the outcome may still be waiting for the database.
 	leases map[string]string
 	wake   jobs.Wake
+	// outage is when the database was last found unavailable, or the worker began.
+	outage time.Time
 	// draining: nothing new is claimed; closing: the service ends with the last exchange.
 	draining, closing bool
 	// exchanges are those in progress, of requests too; idle is closed when the last of them has ended.
@@ -159,8 +161,30 @@ func (w *worker) keeps(r *row) bool {
 	return r.lease != "" && w.leases[r.connectionUUID] == r.lease
 }
 
+// outagePause is for how long leases are left that have ended while the database was away. Those who have them look for
+// it each second, to store tokens that exist nowhere else: no one must use the refresh token that these have replaced.
+const outagePause = 5 * time.Second
+
+// noteOutage notes that the database is unavailable.
+func (w *worker) noteOutage(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.outage = now
+}
+
+// leaves reports whether the lease of a row is left to the one who has it, although it has ended.
+func (w *worker) leaves(r *row, now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return r.lease != "" && isWithin(now.Sub(w.outage), outagePause)
+}
+
+// isWithin reports whether an age is below a limit. The database's clock may have been set back since.
+func isWithin(age, limit time.Duration) bool { return age >= 0 && age < limit }
+
 // start begins to renew what is due.
 func (s *Service) start(ctx context.Context) error {
+	s.worker.noteOutage(s.cfg.Clock.Now())
 	inner, cancel := context.WithCancel(db.WithTurn(context.WithoutCancel(ctx), db.TurnJob))
 	s.worker.cancel = cancel
 	s.worker.looping.Go(func() { jobs.Loop(inner, s.cfg.Clock, s.worker.wake, s.work) })
@@ -200,6 +224,9 @@ func (s *Service) stop(ctx context.Context) error {
 // work starts what is due, as far as there are places, and returns when to look again.
 func (s *Service) work(ctx context.Context) time.Duration {
 	begun, err := s.claim(ctx)
+	if db.IsUnavailable(err) {
+		s.worker.noteOutage(s.cfg.Clock.Now())
+	}
 	if err != nil && ctx.Err() == nil {
 		s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "cannot claim token refreshes", slog.String("error", err.Error()))
 	}
@@ -225,7 +252,8 @@ func (s *Service) claim(ctx context.Context) (int, error) {
 	}
 	var places []*row
 	for i := range due {
-		if len(places) < claimBatch && !s.worker.keeps(&due[i]) && s.worker.enter(&due[i]) {
+		if len(places) < claimBatch && !s.worker.keeps(&due[i]) && !s.worker.leaves(&due[i], now) &&
+			s.worker.enter(&due[i]) {
 			places = append(places, &due[i])
 		}
 	}

@@ -219,7 +219,7 @@ func TestLife(t *testing.T) {
 		webhook, _ := patched["webhook"].(map[string]any)
 		delete(webhook, "duplicates") // which is as above
 		require.Equal(t, map[string]any{"params": map[string]any{}, "dedupe_window_seconds": nil,
-			"event_type_known": true,
+			"event_type_known":       true,
 			"redeliver_on_duplicate": true, "max_body_bytes": 7.0, "same_body_new_id": "accept", "scheme": nil, "url_base": nil,
 			"source_cidrs": []any{}, "rate_limit_per_second": nil, "has_secret": false,
 			"secret_required": true, "secret_hint": nil}, webhook)
