@@ -140,6 +140,42 @@ func (w *world) showsNoSignature(conn connection, signature string) {
 	}
 }
 
+// The query of the URL that the provider calls reaches receivers and filters, without credentials, and the sender's own
+// webhook-id, in whose place receivers get the gateway's. A sender cannot set either by a header of that name.
+func TestQueryReachesReceivers(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		conn := w.connect(w.dev(), object{"provider": "none", "connection_id": "open", "webhook": object{"scheme": "none"}})
+		raw, wrapped := newReceiver(w.t, status(http.StatusOK)), newReceiver(w.t, status(http.StatusOK))
+		w.subscribe(raw.url, object{"payload_mode": "raw", "event_types": []string{"*"},
+			"filter": `event.headers["sallyport-query"].contains("tenant=42")`})
+		w.subscribe(wrapped.url, object{"event_types": []string{"*"}})
+		forged := message{http.Header{"Content-Type": {"application/json"}, "Sallyport-Query": {"tenant=7"},
+			"Sallyport_query": {"tenant=7"}, "Sallyport-Sender-Webhook-Id": {"forged"}, "Webhook-Id": {"msg_1"}}, []byte(`{}`)}
+		const query = `tenant=42&api_key=s3cr3t&token=s3cr3t&sig=s3cr3t&flag&q=a%20b%22c"é`
+		uuid := w.deliver(conn.pathToken()+"?"+query, forged).EventUUID
+		const want = `tenant=42&api_key=[redacted]&token=[redacted]&sig=[redacted]&flag&q=a%20b%22c"%C3%A9`
+		got := raw.wait(w.t, 1)[0]
+		require.Equal(w.t, []string{want}, got.header.Values("Sallyport-Query"))
+		require.Equal(w.t, []string{"msg_1"}, got.header.Values("Sallyport-Sender-Webhook-Id"))
+		require.Equal(w.t, []string{uuid}, got.header.Values("Webhook-Id"))
+		require.Empty(w.t, got.header.Values("Sallyport_query"))
+		var envelope struct {
+			Headers map[string]string `json:"headers"`
+		}
+		require.NoError(w.t, json.Unmarshal(wrapped.wait(w.t, 1)[0].body, &envelope))
+		require.Equal(w.t, want, envelope.Headers["sallyport-query"])
+		require.Equal(w.t, "msg_1", envelope.Headers["sallyport-sender-webhook-id"])
+		require.Equal(w.t, want, w.event(uuid).Headers["sallyport-query"])
+
+		plain := w.deliver(conn.pathToken(), forged.with("Webhook-Id", "msg_2")).EventUUID
+		wrapped.wait(w.t, 2)
+		require.NotContains(w.t, w.event(plain).Headers, "sallyport-query")
+		require.Equal(w.t, 1, raw.count())
+		require.NotContains(w.t, w.snapshot().String(), "s3cr3t")
+	})
+}
+
 // Headers of a subscription replace those of the provider, in any form that receivers behind CGI cannot distinguish.
 func TestOwnHeadersReplaceTheProviders(t *testing.T) {
 	t.Parallel()

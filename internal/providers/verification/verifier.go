@@ -164,6 +164,24 @@ func validID(id string) bool {
 // signatures, tokens or a secret, and those that the declaration adds.
 func (v *Verifier) RedactHeaders() []string { return slices.Clone(v.plan.redact) }
 
+// SecretParameters returns the names of the parameters of the URL's query that carry signatures, tokens or a secret.
+func (v *Verifier) SecretParameters() (names []string) {
+	add := func(src *source) {
+		if src.kind == sourceQuery {
+			names = append(names, src.name)
+		}
+	}
+	for _, p := range v.plan.proofs {
+		for i := range p.signatures {
+			add(&p.signatures[i].src)
+		}
+	}
+	for i := range v.plan.handshakes {
+		add(&v.plan.handshakes[i].captured)
+	}
+	return names
+}
+
 // SignatureHeaders returns the lower-case names of those of RedactHeaders that contain only a signature over the body,
 // by which anyone with the secret can verify the webhook again, and from which no one can make another webhook.
 func (v *Verifier) SignatureHeaders() []string { return slices.Clone(v.plan.signatures) }

@@ -23,6 +23,9 @@ const (
 // passesOn reports whether a header of a provider's request goes to receivers, by its name in lower case. ADR 48 has
 // the reasons. Names are compared in the form in which CGI shows them, so that no receiver mistakes one for another.
 func passesOn(name string) bool {
+	if name == "sallyport-query" || name == "sallyport-sender-webhook-id" {
+		return true // of the gateway, about the provider's request
+	}
 	plain := subscriptions.PlainName(name)
 	if plain != name && (plain == "user-agent" || strings.HasPrefix(plain, "content-")) {
 		return false

@@ -19,6 +19,14 @@ func IsCredential(name string) bool {
 	}
 }
 
+// Headers of stored events that no sender sets.
+const (
+	// QueryHeader is the query of the URL that the provider called, without credentials.
+	QueryHeader = "Sallyport-Query"
+	// SenderIDHeader is the sender's own webhook-id, in whose place receivers get the gateway's.
+	SenderIDHeader = "Sallyport-Sender-Webhook-Id"
+)
+
 // LooksLikeCredential is IsCredential for a header that only resembles one in its name, such as X-Vault-Token. It may
 // be none if the provider's definition reads it.
 func LooksLikeCredential(name string) bool {

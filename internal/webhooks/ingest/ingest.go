@@ -442,6 +442,7 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 // newPayload returns what is stored of a webhook.
 func newPayload(in *connections.Inbound, r *verification.Request) events.Payload {
 	v := in.Verifier
+	keepLost(in, r)
 	p := events.Payload{Body: v.RedactBody(r), Encoding: encodingOf(r.Header.Get("Content-Type"), r.Body)}
 	signatures := v.SignatureHeaders()
 	if !bytes.Equal(p.Body, r.Body) {

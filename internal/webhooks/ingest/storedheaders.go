@@ -30,8 +30,7 @@ type headerRules struct {
 func rulesFor(in *connections.Inbound, signatures []string, encoding events.Encoding) *headerRules {
 	rules := &headerRules{secret: in.Verifier.RedactHeaders(), signatures: signatures, reads: in.Verifier.Reads,
 		readable: encoding != events.Base64}
-	// A generic definition is for senders of any kind.
-	if !slices.Contains(in.Provider.Definition.Categories, "generic") {
+	if !isGeneric(in) {
 		for _, prefix := range [...]string{"ce-", "svix-"} {
 			if !in.Verifier.ReadsAny(prefix) {
 				rules.foreign = append(rules.foreign, prefix)
@@ -39,6 +38,11 @@ func rulesFor(in *connections.Inbound, signatures []string, encoding events.Enco
 		}
 	}
 	return rules
+}
+
+// isGeneric reports whether the connection's definition is for senders of any kind.
+func isGeneric(in *connections.Inbound) bool {
+	return slices.Contains(in.Provider.Definition.Categories, "generic")
 }
 
 // read reports whether the definition reads the header.
