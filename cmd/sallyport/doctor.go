@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"sallyport/internal/operator"
+	"sallyport/internal/platform/terminal"
 )
 
 type doctorCommand struct {
@@ -22,10 +23,21 @@ func (c doctorCommand) Run(ctx context.Context, e *env) error {
 	} else {
 		err = printDiagnosis(e, d)
 	}
+	c.noteOther(e)
 	if err == nil && d.Status == operator.CheckFail {
 		err = exitError(exitFailed)
 	}
 	return err
+}
+
+// noteOther says that a server in development mode, of whose settings the findings are not, uses the same data folder.
+func (doctorCommand) noteOther(e *env) {
+	dev, found, err := operator.ReadDevCredentials(e.cfg.Data)
+	if err != nil || !found || e.cfg.Dev {
+		return
+	}
+	e.note("A server in development mode uses this data folder, at %s. The findings are about the settings of this command; "+
+		"with that server's flags, such as --dev, they are about its.", terminal.Inline(dev.Server))
 }
 
 func printDiagnosis(e *env, d operator.Diagnosis) error {

@@ -155,6 +155,14 @@ type eventRow struct {
 }
 
 // note returns the special properties of the event, in a few words.
+// connection names the connection of the event; empty if it has none.
+func (r *eventRow) connection() string {
+	if r.ConnectionID == "" {
+		return ""
+	}
+	return r.ProviderConfigKey + "/" + r.ConnectionID
+}
+
 func (r *eventRow) note() string {
 	var parts []string
 	if r.DuplicateOf != nil {
@@ -213,7 +221,7 @@ func (c *eventsList) Run(ctx context.Context, e *env) error {
 		n, err := e.rows(ctx, api, apiclient.Request{Path: "/webhook-events", Query: q}, c.paging, c.JSON, "events", t,
 			func(t *terminal.Table, row json.RawMessage) error {
 				r, err := into[eventRow](row)
-				t.Row(r.EventUUID, second(r.ReceivedAt), r.EventType, r.ProviderConfigKey+"/"+r.ConnectionID, r.Status,
+				t.Row(r.EventUUID, second(r.ReceivedAt), r.EventType, r.connection(), r.Status,
 					strconv.FormatInt(r.AttemptCount, 10), r.note())
 				return err
 			})

@@ -218,8 +218,7 @@ func (r *eventRow) fields() [][2]string {
 	}
 	fields := [][2]string{
 		{"Event", r.EventUUID}, {"Type", r.EventType}, {"Types", strings.Join(r.EventTypes, " ")}, {"Status", r.Status},
-		{"Received", clock.Wire(r.ReceivedAt)}, {"Provider", r.Provider}, {"Connection", r.ProviderConfigKey + "/" +
-			r.ConnectionID},
+		{"Received", clock.Wire(r.ReceivedAt)}, {"Provider", r.Provider}, {"Connection", r.connection()},
 		{"Verification", verification + ")"}, {"Idempotency key", r.IdempotencyKey + " (" + r.IdempotencySource + ")"},
 		{"Body", strconv.FormatInt(r.BodySize, 10) + " bytes " + r.ContentType},
 	}

@@ -234,13 +234,13 @@ func (c *eventsTail) print(e *env, screen terminal.Screen, m sse.Message) error 
 	if err != nil {
 		return err
 	}
-	at, status, detail := r.ReceivedAt, "", r.ProviderConfigKey+"/"+r.ConnectionID
+	at, status, detail := r.ReceivedAt, "", r.connection()
 	switch m.Event {
 	case messageReceived:
 		// A message contains the event as it was read, so it may already show what the following lines report.
 		r.LastError = nil
 		if note := r.note(); note != "" {
-			detail += ", " + note
+			detail = strings.TrimPrefix(detail+", "+note, ", ")
 		}
 	case messageAttempt:
 		at, status = r.StartedAt, r.Outcome

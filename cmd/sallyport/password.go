@@ -45,7 +45,8 @@ func firstLine(r io.Reader) (secretbox.Secret, error) {
 	}
 	line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
 	if line == "" {
-		return "", errors.New("there is no password on standard input")
+		return "", errors.New("there is no password on standard input: type one of at least 12 characters, or give a file " +
+			"with < FILE")
 	}
 	return secretbox.Secret(line), nil
 }

@@ -46,6 +46,7 @@ func guides() []guide {
 		{"keys-and-grants", []string{"curl", "openssl", "python3"}},
 		{"let-your-users-connect", []string{"curl", "python3"}},
 		{"operate", []string{"curl", "openssl"}},
+		{"publish-your-own-events", []string{"curl", "python3", "awk"}},
 		{"receive-your-first-webhook", []string{"curl", "openssl", "python3"}},
 		{"replay-and-recover-after-an-outage", []string{"curl", "openssl", "python3"}},
 		{"roles", []string{"curl", "python3"}},

@@ -240,6 +240,8 @@ func TestWarningsAboutWhatNeverMatches(t *testing.T) {
 			{object{"event_types": []string{"*"}, "connection_id": "shop", "filter": `event.type == "orders/create"`}, "filter",
 				"is orders.create"},
 			{object{"event_types": []string{"*"}, "connection_id": "shop", "filter": "event.type == 'orders.create'"}, "", ""},
+			{object{"event_types": []string{"*"}, "connection_id": "shop",
+				"filter": `event.headers["X-Shopify-Topic"] == "orders/create"`}, "filter", `write event.headers["x-shopify-topic"]`},
 			{object{"event_types": []string{"a/*"}, "connection_id": "own"}, "event_types[0]", "no event can match"},
 			{object{"event_types": []string{"orders/*"}, "connection_id": "shop"}, "", ""},
 			{object{"event_types": []string{"sallyport.subscription.disable"}, "provider_config_key": "sallyport"},

@@ -57,7 +57,7 @@ func (a *authChange) apply(ctx context.Context, auth *authenticator, tx *sql.Tx,
 		health := (*Health)(nil).after(a.report, now)
 		return kinds, storeHealth(ctx, tx, c.Environment, c.UUID, &health)
 	case c.Credentials != nil && !contain(allowedHosts(a.source.Engine, a.source.Target, c.Credentials), a.hosts):
-		if c.isDead() {
+		if c.isDead() || c.EnabledReason == ReasonClientChanged {
 			return nil, nil // nothing is sent anyway, and the change can be reversed
 		}
 		return c.moveTo(NeedsReauth, ReasonHostChanged), nil

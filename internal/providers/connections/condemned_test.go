@@ -1,6 +1,7 @@
 package connections_test
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -95,6 +96,42 @@ func TestDeathOutlastsAnAddress(t *testing.T) {
 	})
 }
 
+// Tokens that may be dead, because their endpoint has failed in the middle and wants to be left alone, do not look alive
+// because the address is changed and changed back.
+func TestDoubtOutlastsAnAddress(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w, _ := newTokenWorld(t, s)
+		p := newRotor(t)
+		w.create(t, w.a, tokenConnection("oauth2", p, connections.Credentials{
+			Values: map[string]secretbox.Secret{"access_token": "access-0", "refresh_token": "refresh-0"}}))
+		p.set(func() { p.down, p.status, p.retryAfter = true, http.StatusBadGateway, "86400" })
+		_, err := connections.NewRenewer(w.svc).Refresh(t.Context(), w.a, "acme", "oauth2")
+		requireCode(t, apperr.CodeConnectionNotReady, err)
+		require.Equal(t, connections.Error, w.read(t, "oauth2").Status)
+		defer w.work(t)()
+		w.moved(t, "http://127.0.0.1:1")
+		w.moved(t, p.URL)
+		w.looks(t, 10, connections.Error)
+		require.Equal(t, 1, p.exchanges())
+	})
+}
+
+// A connection whose tokens belong to another OAuth client does not become active by a change of its address.
+func TestAnotherClientOutlastsAnAddress(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w, _ := newTokenWorld(t, s)
+		p := newRotor(t)
+		w.rotating(t, p)
+		_, err := s.DB.Write().ExecContext(t.Context(), `UPDATE connections SET status = 'needs_reauth',
+			status_reason = 'client_changed', enabled_status = 'needs_reauth', enabled_reason = 'client_changed' WHERE environment_id = $1`, string(w.a.Environment))
+		require.NoError(t, err)
+		w.moved(t, "http://127.0.0.1:1")
+		require.Equal(t, connections.ReasonClientChanged, w.moved(t, p.URL).StatusReason)
+	})
+}
+
 // So it is if a test has found the credentials refused before, and another one finds them accepted afterwards.
 func TestDeathOutlastsATest(t *testing.T) {
 	t.Parallel()
@@ -143,6 +180,27 @@ func TestAbandonedLeaseOfAMovedConnection(t *testing.T) {
 		w.moved(t, p.URL)
 		w.looks(t, 10, connections.NeedsReauth)
 		require.Equal(t, "refresh_interrupted", w.read(t, "oauth2").StatusReason)
+		end()
+	})
+}
+
+// Credentials that are given again while a process that renews them ends may be those that it has used up: they are
+// looked at when its lease ends.
+func TestAbandonedLeaseOfTheSameCredentials(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w, gone := newTokenWorld(t, s)
+		p := newRotor(t)
+		given := connections.Credentials{
+			Values: map[string]secretbox.Secret{"access_token": "access-0", "refresh_token": "refresh-0"}}
+		w.create(t, w.a, tokenConnection("oauth2", p, given))
+		end := w.abandon(t, p, gone)
+		p.set(func() { p.access = "access-0" }) // which ends later than the refresh token
+		_, err := w.svc.Update(t.Context(), w.a, "acme", "oauth2", connections.Change{Credentials: patch.To(given)})
+		require.NoError(t, err)
+		defer w.work(t)()
+		w.looks(t, 70, connections.NeedsReauth)
+		require.Equal(t, "grant_refused", w.read(t, "oauth2").StatusReason)
 		end()
 	})
 }

@@ -31,13 +31,9 @@ func (s *Service) run(ctx context.Context, held *row, asked bool) error {
 	case apperr.Is(err, apperr.CodeNotFound):
 		return notReady("The connection has no credentials", nil)
 	case errors.Is(err, ErrHosts):
-		return s.finish(ctx, held, postponed(now), &Outcome{State: Moved, Version: a.Version}, outcomeMoved, err)
+		return s.finish(ctx, held, held.postponed(now), &Outcome{State: Moved, Version: a.Version}, outcomeMoved, err)
 	case apperr.Is(err, apperr.CodeConnectionNotReady):
-		at := postponed(now)
-		if held.isInterrupted() { // nothing says when the settings fit again, and the tokens may be dead
-			*at = now.Add(2 * coolDown)
-		}
-		return s.finish(ctx, held, at, s.unfit(ctx, held, now), outcomeMisconfigured, err)
+		return s.finish(ctx, held, held.postponed(now), s.unfit(ctx, held, now), outcomeMisconfigured, err)
 	case err != nil:
 		s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "cannot read a connection whose tokens are to be renewed",
 			slog.String("connection_uuid", held.connectionUUID), slog.String("error", err.Error()))
@@ -48,9 +44,9 @@ func (s *Service) run(ctx context.Context, held *row, asked bool) error {
 		at := now.Add(wait)
 		return s.finish(ctx, held, &at, nil, "", err)
 	case a.Idle:
-		return s.finish(ctx, held, postponed(now), nil, "", notReady("The connection is disabled", nil))
+		return s.finish(ctx, held, held.postponed(now), nil, "", notReady("The connection is disabled", nil))
 	case a.Foreign:
-		return s.finish(ctx, held, postponed(now), &Outcome{State: Foreign}, "", errForeign())
+		return s.finish(ctx, held, held.postponed(now), &Outcome{State: Foreign}, "", errForeign())
 	case a.Dead && !asked:
 		return s.finish(ctx, held, nil, nil, "", errDead()) // other credentials are scheduled
 	}
@@ -80,7 +76,7 @@ func (s *Service) run(ctx context.Context, held *row, asked bool) error {
 		return s.finish(ctx, held, held.due, nil, "", notReady("The access token could not be renewed in time", nil))
 	}
 	if errors.Is(err, ErrHosts) {
-		return s.finish(ctx, held, postponed(now), &Outcome{State: Moved, Version: a.Version}, outcomeMoved, err)
+		return s.finish(ctx, held, held.postponed(now), &Outcome{State: Moved, Version: a.Version}, outcomeMoved, err)
 	}
 	if err != nil {
 		return s.fail(ctx, held, a, err)
@@ -94,13 +90,14 @@ func (s *Service) run(ctx context.Context, held *row, asked bool) error {
 
 // longUnknown is for how long a connection can show that all is well although its tokens may be dead, because the
 // endpoint that has to say so wants to be left alone.
-const longUnknown = 10 * time.Minute
+const longUnknown = time.Minute
 
 // leaveAlone ends a lease without an exchange, because the endpoint has failed and is to be left alone for longer. The
-// connection shows it as soon as its token has expired.
+// connection shows it as soon as its token has expired, and if it may be dead.
 func (s *Service) leaveAlone(ctx context.Context, held *row, a *Account, now time.Time) error {
 	var outcome *Outcome
-	if isStale(a.mode(), &a.Sealed.Set, now) {
+	unknown := held.isInterrupted() && held.notBefore.Sub(now) > longUnknown
+	if isStale(a.mode(), &a.Sealed.Set, now) || unknown {
 		outcome = &Outcome{State: Failing, Reason: ReasonEndpointFailing}
 	}
 	return s.finish(ctx, held, held.notBefore, outcome, "", notReady("The access token could not be renewed; the next "+
@@ -138,8 +135,13 @@ func (s *Service) unfit(ctx context.Context, held *row, now time.Time) *Outcome 
 	return &Outcome{State: Failing, Reason: ReasonMisconfigured}
 }
 
-func postponed(now time.Time) *time.Time {
+// postponed returns when to look again at a connection of which nothing can be renewed now. Tokens that may be dead are
+// looked at soon after that changes, also if the change comes while this is stored.
+func (r *row) postponed(now time.Time) *time.Time {
 	at := now.Add(postponement)
+	if r.isInterrupted() {
+		at = now.Add(2 * coolDown)
+	}
 	return &at
 }
 

@@ -81,10 +81,14 @@ func NextRenewals(ctx context.Context, q db.Querier, env id.Environment,
 	return out, nil
 }
 
-// schedule stores when the tokens of a connection are renewed. An exchange in progress goes on.
+// schedule stores when the tokens of a connection are renewed. An exchange in progress goes on; when its lease ends, the
+// tokens are looked at, because it may have been about the same grant.
 func schedule(ctx context.Context, tx *sql.Tx, r *row) error {
 	_, err := db.Insert(ctx, tx, "INSERT INTO token_refreshes", columns(r), `ON CONFLICT (connection_uuid) DO UPDATE SET
-		endpoint = excluded.endpoint, due_ms = excluded.due_ms, attempted_ms = NULL, not_before_ms = NULL,
+		endpoint = excluded.endpoint, due_ms = CASE WHEN token_refreshes.lease <> '' AND
+			COALESCE(excluded.due_ms, token_refreshes.lease_until_ms) >= token_refreshes.lease_until_ms
+			THEN token_refreshes.lease_until_ms ELSE excluded.due_ms END,
+		attempted_ms = NULL, not_before_ms = NULL,
 		revision = excluded.revision, interrupted_revision = 0
 		WHERE token_refreshes.environment_id = excluded.environment_id`)
 	if err != nil {

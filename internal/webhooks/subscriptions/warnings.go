@@ -23,6 +23,8 @@ type Warning struct {
 const (
 	// ruleKnownType: a type is one that the provider is known to send.
 	ruleKnownType = "known_type"
+	// ruleHeaderCase: names of headers are in lower case.
+	ruleHeaderCase = "header_case"
 	// ruleSignatureAge: the receiver verifies a signature that stays valid as long as deliveries are retried.
 	ruleSignatureAge = "signature_age"
 	// ruleSignatureReplaced: the provider's signature has headers of its own.
@@ -92,12 +94,18 @@ func isPatternOf(providers []*eventtypes.Provider, text string) bool {
 	})
 }
 
-// filterWarnings returns the warnings about types in the filter as providers write them: it sees the types of stored
-// events, so that it would never match.
+// filterWarnings returns the warnings about names of headers that are not in lower case, and about types in the filter
+// as providers write them: it sees the headers and types of stored events, so that it would never match.
 func filterWarnings(sub *Subscription, providers []*eventtypes.Provider) (list []Warning) {
+	for _, name := range filters.ComparedWith(sub.Filter, "headers") {
+		if lower := strings.ToLower(name); lower != name && len(list) < maxSuggestions {
+			list = append(list, Warning{"filter", ruleHeaderCase, fmt.Sprintf("the filter reads the header %s, and events have "+
+				"the names of headers in lower case: write event.headers[%q]", name, lower)})
+		}
+	}
 	compared := filters.ComparedWith(sub.Filter, "type")
 	if len(compared) == 0 {
-		return nil
+		return list
 	}
 	for _, p := range providers {
 		for i := range p.Known {
