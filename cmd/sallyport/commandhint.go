@@ -56,8 +56,8 @@ func suggestCommand(root *kong.Application, err error, text string) string {
 	return text
 }
 
-// commandFor returns the path of the command below a group that a word means; empty if none does, or if it may be one of
-// several.
+// commandFor returns the path of the command below a group that a word means; empty if none does, or if it may be one
+// of several.
 func commandFor(group *kong.Node, word string, rest []string) string {
 	for _, name := range append([]string{word}, synonyms()[word]...) {
 		if own := slices.IndexFunc(group.Children, func(n *kong.Node) bool { return n.Name == name }); own >= 0 &&

@@ -240,8 +240,8 @@ func TestTrigger(t *testing.T) {
 		r.run(githubSecret, "connections", "create", "--provider", "github", "--connection-id", "gone")
 		left := decode[subscriptionRow](t, r.do("subscriptions", "create", "--connection-id", "gone", "--event-types", "push",
 			"--forward-url", "http://127.0.0.1:9/", "--json")).ID
-		require.Contains(t, r.run("", "connections", "delete", "github", "gone").stderr, "name this connection, and would match "+
-			"another one with its id: "+left)
+		require.Contains(t, r.run("", "connections", "delete", "github", "gone").stderr, "name this connection, and would "+
+			"match another one with its id: "+left)
 		r.do("subscriptions", "delete", left)
 		shown := r.do("events", "show", uuid, "--body", "--headers")
 		for _, want := range []string{"verified", `"number": 7`, "sallyport-sample"} {

@@ -36,8 +36,8 @@ func (doctorCommand) noteOther(e *env) {
 	if err != nil || !found || e.cfg.Dev {
 		return
 	}
-	e.note("A server in development mode uses this data folder, at %s. The findings are about the settings of this command; "+
-		"with that server's flags, such as --dev, they are about its.", terminal.Inline(dev.Server))
+	e.note("A server in development mode uses this data folder, at %s. The findings are about the settings of this "+
+		"command; with that server's flags, such as --dev, they are about its.", terminal.Inline(dev.Server))
 }
 
 func printDiagnosis(e *env, d operator.Diagnosis) error {

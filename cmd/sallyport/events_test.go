@@ -150,30 +150,33 @@ func TestPublish(t *testing.T) {
 		require.Contains(t, out.stderr, "sallyport events show "+uuid+" --explain")
 		require.Contains(t, r.do("events", "show", uuid, "--body"), `"invoice": "4711"`)
 
-		same := r.run(`{"invoice":"4711"}`, "events", "publish", "invoice.paid", "--data-file", "-", "--idempotency-key", "4711")
+		same := r.run(`{"invoice":"4711"}`, "events", "publish", "invoice.paid", "--data-file", "-", "--idempotency-key",
+			"4711")
 		require.Equal(t, "Duplicate of  "+uuid+"\n", same.out)
 		require.Empty(t, same.stderr)
 		other := r.run("", "events", "publish", "invoice.paid", "--data-json", "1", "--idempotency-key", "4711", "--json")
 		require.Contains(t, other.stderr, "with other data; these were not forwarded")
 		require.Equal(t, publishedRow{uuid, true, "same_id_new_body"}, decode[publishedRow](t, other.out))
 
-		// What a receiver says about its refusal is among the attempts.
+		// The words of a receiver about its refusal are among the attempts.
 		refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "no invoice\n"+strings.Repeat("é", 200), http.StatusTeapot)
 		}))
 		await.Close(t, refusing)
-		r.do("subscriptions", "create", "--event-types", "b", "--forward-url", refusing.URL, "--retry-schedule-seconds", "600")
+		r.do("subscriptions", "create", "--event-types", "b", "--forward-url", refusing.URL, "--retry-schedule-seconds",
+			"600")
 		refused := decode[publishedRow](t, r.do("events", "publish", "b", "--data-json", "1", "--json")).EventUUID
 		r.eventually(1, "with status 418: no invoice "+strings.Repeat("é", 109)+"…\n", "events", "show", refused)
 
-		about := decode[publishedRow](t, r.do("events", "publish", "a", "--data-json", "null", "--connection-id", "github/repo",
-			"--json"))
+		about := decode[publishedRow](t, r.do("events", "publish", "a", "--data-json", "null", "--connection-id",
+			"github/repo", "--json"))
 		require.Contains(t, r.do("events", "show", about.EventUUID), "github/repo")
 		for want, args := range map[string][]string{
-			"not valid JSON":                          {"--data-json", "paid"},
-			"--data-json=JSON":                        {},
-			"there is no such connection":             {"--data-json", "1", "--connection-id", "nobody"},
-			"different provider configurations":       {"--data-json", "1", "--connection-id", "github/repo", "--provider", "slack"},
+			"not valid JSON":              {"--data-json", "paid"},
+			"--data-json=JSON":            {},
+			"there is no such connection": {"--data-json", "1", "--connection-id", "nobody"},
+			"different provider configurations": {"--data-json", "1", "--connection-id", "github/repo", "--provider",
+				"slack"},
 			"--data-json and --data-file can't be us": {"--data-json", "1", "--data-file", "-"},
 		} {
 			r.refuse(exitUsage, want, append([]string{"events", "publish", "a"}, args...)...)

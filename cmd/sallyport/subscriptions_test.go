@@ -169,7 +169,8 @@ func TestConnectionsOverTheAPI(t *testing.T) {
 		require.Equal(t, "[]\n", r.do("rejections", "list", "--json", "--connection=other"))
 		rejected := decode[[]rejectionRow](t, r.do("rejections", "list", "--json"))[0].ID
 		shown := r.do("rejections", "show", rejected)
-		for _, want := range []string{"signature_missing", "github/repo", "\nHeaders\n", "content-type: ", "2 bytes, which were not read"} {
+		for _, want := range []string{"signature_missing", "github/repo", "\nHeaders\n", "content-type: ",
+			"2 bytes, which were not read"} {
 			require.Contains(t, shown, want)
 		}
 		require.Equal(t, rejected, decode[rejectionRow](t, r.do("rejections", "show", rejected, "--json")).ID)

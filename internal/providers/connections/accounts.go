@@ -131,7 +131,7 @@ func (a *authenticator) follow(c *Connection, o *tokens.Outcome) []ChangeKind {
 		c.Config = public(provider.Outbound, config)
 	}
 	if o.State == tokens.Dead && c.EnabledStatus == NeedsReauth {
-		// It outlasts whatever else is wrong: what ends that would leave a connection that no one knows to be dead.
+		// It outlasts all else that is wrong. The end of that would leave a connection that no one knows to be dead.
 		return c.moveTo(NeedsReauth, o.Reason)
 	}
 	// A renewal does not overrule a user or a test.

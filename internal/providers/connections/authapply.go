@@ -62,7 +62,7 @@ func (a *authChange) apply(ctx context.Context, auth *authenticator, tx *sql.Tx,
 		}
 		return c.moveTo(NeedsReauth, ReasonHostChanged), nil
 	case c.Credentials != nil && c.EnabledReason == ReasonHostChanged:
-		// The change was reversed before anything was sent. What was put off meanwhile is due.
+		// The change was reversed before anything was sent, and a renewal that was put off meanwhile is due.
 		return c.restore(), auth.resume(ctx, tx, c)
 	default:
 		return nil, nil

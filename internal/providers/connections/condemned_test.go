@@ -96,8 +96,8 @@ func TestDeathOutlastsAnAddress(t *testing.T) {
 	})
 }
 
-// Tokens that may be dead, because their endpoint has failed in the middle and wants to be left alone, do not look alive
-// because the address is changed and changed back.
+// Tokens that may be dead, because their endpoint has failed in the middle and wants to be left alone, do not look
+// alive because the address is changed and changed back.
 func TestDoubtOutlastsAnAddress(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -117,6 +117,27 @@ func TestDoubtOutlastsAnAddress(t *testing.T) {
 	})
 }
 
+// A connection that is disabled and enabled while its endpoint wants to be left alone shows when its token has expired.
+func TestExpiryWhileAnEndpointIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w, _ := newTokenWorld(t, s)
+		p := newRotor(t)
+		w.rotating(t, p)
+		p.set(func() { p.down, p.status, p.retryAfter = true, http.StatusTooManyRequests, "86400" })
+		_, err := connections.NewRenewer(w.svc).Refresh(t.Context(), w.a, "acme", "oauth2")
+		requireCode(t, apperr.CodeConnectionNotReady, err)
+		for _, status := range []connections.Status{connections.Disabled, connections.Active} {
+			_, err := w.svc.SetStatus(t.Context(), w.a, "acme", "oauth2", status)
+			require.NoError(t, err)
+		}
+		defer w.work(t)()
+		w.looks(t, 65, connections.Error)
+		require.Equal(t, "token_endpoint_failing", w.read(t, "oauth2").StatusReason)
+		require.Equal(t, 1, p.exchanges())
+	})
+}
+
 // A connection whose tokens belong to another OAuth client does not become active by a change of its address.
 func TestAnotherClientOutlastsAnAddress(t *testing.T) {
 	t.Parallel()
@@ -125,7 +146,8 @@ func TestAnotherClientOutlastsAnAddress(t *testing.T) {
 		p := newRotor(t)
 		w.rotating(t, p)
 		_, err := s.DB.Write().ExecContext(t.Context(), `UPDATE connections SET status = 'needs_reauth',
-			status_reason = 'client_changed', enabled_status = 'needs_reauth', enabled_reason = 'client_changed' WHERE environment_id = $1`, string(w.a.Environment))
+			status_reason = 'client_changed', enabled_status = 'needs_reauth', enabled_reason = 'client_changed'
+			WHERE environment_id = $1`, string(w.a.Environment))
 		require.NoError(t, err)
 		w.moved(t, "http://127.0.0.1:1")
 		require.Equal(t, connections.ReasonClientChanged, w.moved(t, p.URL).StatusReason)
@@ -215,7 +237,7 @@ func TestDoubtAboutTokensOfOthers(t *testing.T) {
 		w.create(t, w.a, tokenConnection("oauth2", p, connections.Credentials{
 			Values: map[string]secretbox.Secret{"access_token": "access-0", "refresh_token": "refresh-0"}}))
 		end := w.abandon(t, p, gone)
-		p.set(func() { p.refresh = "refresh-0" }) // it renews them once more
+		p.set(func() { p.refresh = "refresh-0" }) // it renews them again
 		defer w.work(t)()
 		await.Condition(t, "the renewal by the other node", func() bool {
 			if w.clock.Timers() > 0 {

@@ -24,8 +24,8 @@ import (
 // provider can be wrong for a moment.
 const refusalsUntilReauth = 2
 
-// testsOfChanging is how often a connection is tested that changes during the test, as when its tokens are renewed: what
-// was found may not be true of the new ones.
+// testsOfChanging is how often a connection is tested that changes during the test, as when its tokens are renewed:
+// what was found may not be true of the new ones.
 const testsOfChanging = 3
 
 // Tested is the outcome of a test of a connection's credentials.

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/apperr"
@@ -135,7 +134,7 @@ func TestConnectionThatChangesWhileItIsTested(t *testing.T) {
 				value := strconv.Itoa(changes) + " of " + strconv.Itoa(limit)
 				_, err := w.svc.Update(t.Context(), w.a, "acme", "acme-1", connections.Change{
 					Tags: patch.To(map[string]*string{"change": &value})})
-				assert.NoError(t, err)
+				require.NoError(t, err)
 			}
 		}
 		p.set(func(p *provider) { p.before = changed(2) })

@@ -96,7 +96,8 @@ func (spec TokenSpec) read(doc document, c classifier) (Token, error) {
 	if kind := doc.str(spec.Type); isVisible(kind, maxCode) {
 		token.Type = clean(kind, maxCode, nil)
 		if needsProof(token.Type) {
-			return Token{}, c.unreadable("the token is of the type " + token.Type + ", with which requests need a proof of a key")
+			return Token{}, c.unreadable("the token is of the type " + token.Type +
+				", with which requests need a proof of a key")
 		}
 	}
 	switch refresh := doc.at(spec.Refresh).(type) {

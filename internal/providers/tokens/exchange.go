@@ -100,7 +100,11 @@ func (s *Service) leaveAlone(ctx context.Context, held *row, a *Account, now tim
 	if isStale(a.mode(), &a.Sealed.Set, now) || unknown {
 		outcome = &Outcome{State: Failing, Reason: ReasonEndpointFailing}
 	}
-	return s.finish(ctx, held, held.notBefore, outcome, "", notReady("The access token could not be renewed; the next "+
+	due := held.notBefore
+	if end := a.Sealed.ExpiresAt; end != nil && end.After(now) && due.After(*end) {
+		due = end // which the connection has to show
+	}
+	return s.finish(ctx, held, due, outcome, "", notReady("The access token could not be renewed; the next "+
 		"attempt is made later", nil))
 }
 
@@ -215,9 +219,9 @@ func isTransient(err error) bool { return errors.Is(err, errLost) || db.IsUnavai
 var errLost error = apperr.New(apperr.CodeConnectionNotReady,
 	"Another renewal of the tokens began before the outcome of this one was stored; try again")
 
-// doubt makes the tokens that another node has stored meanwhile be renewed: this process has sent the refresh token that
-// they replaced, perhaps after the other, for which a provider may have ended the grant. It waits for an exchange of the
-// other that is in progress.
+// doubt makes the tokens that another node has stored meanwhile be renewed: this process has sent the refresh token
+// that they replaced, perhaps after the other, for which a provider may have ended the grant. It waits for an exchange
+// of the other that is in progress.
 func (s *Service) doubt(ctx context.Context, held *row) {
 	ctx = context.WithoutCancel(ctx)
 	s.worker.begin()
@@ -329,8 +333,9 @@ func maybeServed(e *oauth.TokenError) bool {
 	case e.Status < 400:
 		return true
 	default:
+		// Those from 520 on are of a content delivery network, about a server behind it.
 		return e.Status == http.StatusInternalServerError || e.Status == http.StatusBadGateway ||
-			e.Status == http.StatusGatewayTimeout
+			e.Status == http.StatusGatewayTimeout || e.Status >= 520
 	}
 }
 

@@ -50,7 +50,8 @@ type Source struct {
 	OpenClient func(hosts []string) (outbound.Client, error)
 	// OpenCredentials opens the values of the connection. It may be nil before there are any.
 	OpenCredentials func() (map[string]secretbox.Secret, error)
-	// Permit, unless it is nil, is asked before the first byte of a request is sent, which is not sent if it returns false.
+	// Permit, unless it is nil, is asked before the first byte of a request is sent, which is not sent if it returns
+	// false.
 	Permit func() bool
 }
 
@@ -111,7 +112,8 @@ func (p *Protocol) open(s Source) (*opened, error) {
 			return nil, ErrHosts
 		}
 	}
-	o := &opened{engine: s.Engine, mode: mode, permit: s.Permit, values: outbound.Values{Target: s.Target, Now: p.clock.Now()}}
+	o := &opened{engine: s.Engine, mode: mode, permit: s.Permit,
+		values: outbound.Values{Target: s.Target, Now: p.clock.Now()}}
 	if mode.Client {
 		if s.OpenClient == nil {
 			return nil, misconfigured("the provider config has no OAuth client")

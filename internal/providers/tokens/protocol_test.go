@@ -170,28 +170,6 @@ func TestRefresh(t *testing.T) {
 		ExpiresAt: w.now.Add(time.Hour), Scopes: []string{"read", "write"}, Config: map[string]string{"tenant": "t-9"}}, g)
 }
 
-// A request that is not permitted any more when the connection is there, because the process stood still meanwhile,
-// sends nothing: another node may have used the refresh token since.
-func TestRefreshThatIsTooLate(t *testing.T) {
-	t.Parallel()
-	requests := 0
-	w := newWorld(t, func(rw http.ResponseWriter, _ *http.Request) {
-		requests++
-		_, _ = rw.Write([]byte(`{"access_token":"new-a"}`))
-	})
-	source, permitted := w.source("oauth2", refreshable()), false
-	source.Permit = func() bool { return permitted }
-	_, err := w.protocol.Refresh(t.Context(), source)
-	var e *oauth.TokenError
-	require.ErrorAs(t, err, &e)
-	require.True(t, e.Unsent)
-	require.Zero(t, requests)
-	permitted = true
-	_, err = w.protocol.Refresh(t.Context(), source)
-	require.NoError(t, err)
-	require.Equal(t, 1, requests)
-}
-
 // Endpoints that redirect, lie about types, respond with an error as 200 or with too much, or are broken do not condemn
 // a grant: only their word for a dead grant does. No error quotes a secret that was sent, and no setting is taken over
 // that has a token in it.

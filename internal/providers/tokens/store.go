@@ -81,8 +81,8 @@ func NextRenewals(ctx context.Context, q db.Querier, env id.Environment,
 	return out, nil
 }
 
-// schedule stores when the tokens of a connection are renewed. An exchange in progress goes on; when its lease ends, the
-// tokens are looked at, because it may have been about the same grant.
+// schedule stores when the tokens of a connection are renewed. An exchange in progress goes on; when its lease ends,
+// the tokens are looked at, because it may have been about the same grant.
 func schedule(ctx context.Context, tx *sql.Tx, r *row) error {
 	_, err := db.Insert(ctx, tx, "INSERT INTO token_refreshes", columns(r), `ON CONFLICT (connection_uuid) DO UPDATE SET
 		endpoint = excluded.endpoint, due_ms = CASE WHEN token_refreshes.lease <> '' AND
@@ -117,11 +117,11 @@ func resume(ctx context.Context, tx *sql.Tx, env id.Environment, connectionUUID 
 }
 
 // take takes the lease of those of the connections that no exchange in progress has, and returns their rows. An
-// exchange that has not released an earlier lease counts as interrupted, which is a reason for one exchange although the
-// endpoint is to be left alone: its tokens may be dead. With onlyDue, rows that are not due any more
-// are left. The connections are of an environment; those of a worker, which has their rows, are of any. They are due at
-// the latest when the lease ends: if the process ends before it has stored an outcome, a worker finds out whether the
-// provider has replaced the tokens. Releasing the lease stores another time.
+// exchange that has not released an earlier lease counts as interrupted, which is a reason for one exchange although
+// the endpoint is to be left alone: its tokens may be dead. With onlyDue, rows that are not due any more are left. The
+// connections are of an environment; those of a worker, which has their rows, are of any. They are due at the latest
+// when the lease ends: if the process ends before it has stored an outcome, a worker finds out whether the provider has
+// replaced the tokens. Releasing the lease stores another time.
 func take(ctx context.Context, tx *sql.Tx, env id.Environment, uuids []string, lease string, now, until time.Time,
 	onlyDue bool) ([]row, error) {
 	w := new(db.Where)

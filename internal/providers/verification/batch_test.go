@@ -67,7 +67,8 @@ func TestDescribeNoBatch(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, describe(t, scalar, request(`{"types":["a","b","a"]}`)).Types)
 }
 
-// A batch is described as a whole, so that each subscriber to one of its types gets it, or it is refused: never in part.
+// A batch is described as a whole, so that each subscriber to one of its types gets it, or it is refused: never in
+// part.
 func TestDescribeLargeBatch(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, batched("/entry/*/changes/*", "{item:/field}"), testKey)

@@ -127,8 +127,8 @@ func TestNodesJudgeTogether(t *testing.T) {
 	})
 }
 
-// A receiver that is back by the time of the judgement keeps its deliveries: of many failures the last attempts say more
-// than the others. A single success says little.
+// A receiver that is back by the time of the judgement keeps its deliveries: of many failures the last attempts say
+// more than the others. A single success says little.
 func TestReceiverThatIsBackIsNotHeld(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

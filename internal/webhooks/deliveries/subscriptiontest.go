@@ -114,7 +114,8 @@ func (s *Service) Test(ctx context.Context, v access.View, subscriptionID string
 		warnings = nil // no one has named the type
 	}
 	out := TestResult{WebhookID: e.UUID, EventType: e.Type, WouldMatch: found.Failed == "", Filter: found.Filter,
-		Warnings: append(append(s.subs.Warnings(ctx, &sub), warnings...), warnDisabled(&sub)...), URL: target.RawURL, ResponseHeaders: "{}"}
+		Warnings: append(append(s.subs.Warnings(ctx, &sub), warnings...), warnDisabled(&sub)...),
+		URL:      target.RawURL, ResponseHeaders: "{}"}
 	eventType := typeFor(target, &e)
 	f, err := buildForm(target.PayloadMode, eventType, &e, &p)
 	if err != nil {

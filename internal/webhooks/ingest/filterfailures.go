@@ -17,8 +17,8 @@ import (
 // than needed that they fail.
 const maxFailing = 4096
 
-// filterFailures knows which filters fail, so that the log says it once in a while and not for each event. A filter that
-// always fails looks like one that matches nothing.
+// filterFailures knows which filters fail, so that the log says it once in a while and not for each event. A filter
+// that always fails looks like one that matches nothing.
 type filterFailures struct {
 	mu    sync.Mutex
 	known *simplelru.LRU[string, failingFilter]

@@ -35,7 +35,8 @@ func (ignoredRejections) Note(rejections.Rejection, func(*rejections.Rejection),
 func TestOutcomeOfEachError(t *testing.T) {
 	t.Parallel()
 	r := &Request{HTTP: httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)}
-	_, disabled := (&Service{conns: disabledOnly{}, clock: clock.System(), rejections: ignoredRejections{}}).receive(t.Context(), r)
+	_, disabled := (&Service{conns: disabledOnly{}, clock: clock.System(), rejections: ignoredRejections{}}).receive(
+		t.Context(), r)
 	require.True(t, apperr.Is(disabled, apperr.CodeConnectionDisabled))
 	noKeys := (&Service{clock: clock.System(), rejections: ignoredRejections{}}).rejectWebhook(t.Context(),
 		&connections.Inbound{}, r, nil, &verification.Refusal{Reason: verification.ReasonKeysUnavailable})

@@ -32,10 +32,10 @@ const (
 const (
 	messageTooLarge = "The body is larger than the connection accepts. Raise webhook.max_body_bytes if such bodies " +
 		"are wanted."
-	messageDisabled = "The connection is disabled and accepts no webhooks. Enable it, and have the provider send again what " +
-		"it has not sent again by itself."
-	messageRate = "The webhook is valid, and comes beyond the connection's limit. Raise webhook.rate_limit_per_second, and " +
-		"have the provider send it again if it does not by itself."
+	messageDisabled = "The connection is disabled and accepts no webhooks. Enable it, and have the provider send again " +
+		"what it has not sent again by itself."
+	messageRate = "The webhook is valid, and comes beyond the connection's limit. Raise " +
+		"webhook.rate_limit_per_second, and have the provider send it again if it does not by itself."
 	messageNoHandshake = "The request is not a handshake of the provider: a value that marks one is missing, or " +
 		"differs from the connection's parameters."
 )

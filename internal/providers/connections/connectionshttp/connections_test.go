@@ -181,7 +181,8 @@ func TestLife(t *testing.T) {
 		want := `{"uuid":"` + uuid + `","connection_id":"acme","webhook_alias":"acme","webhook":{"params":{},` +
 			`"dedupe_window_seconds":0,"duplicates":{"summary":"A webhook with the id of an earlier one is a duplicate ` +
 			`(header:webhook-id). Without an id, each webhook is a new event, also with an equal body.",` +
-			`"ids":[{"source":"header:webhook-id","signed":true}],"single_use":[],"same_body_seconds":0,"suspect_seconds":0},"event_type_known":true,
+			`"ids":[{"source":"header:webhook-id","signed":true}],"single_use":[],"same_body_seconds":0,"suspect_seconds":0},
+			"event_type_known":true,
 			"redeliver_on_duplicate":true,"max_body_bytes":10485760,"same_body_new_id":"accept","scheme":null,"url_base":null,` +
 			`"source_cidrs":[],
 			"rate_limit_per_second":null,"has_secret":true,"secret_required":true,"secret_hint":"LaSw"},

@@ -35,9 +35,9 @@ func mount(api *httpapi.API, list *events.Store, dl *deliveries.Service, subs *s
 		},
 		Description: "Sends one signed request to the subscription's URL, even if the subscription is disabled, and " +
 			"returns the request and what the target responded within the subscription's `timeout_ms`. The status code is " +
-			"200 even if the target fails. The event is a synthetic one, or the stored event that `event_uuid` names. Nothing is stored, retried or " +
-			"counted. The request has the header `sallyport-test: true`. With `dry_run` the request is built but not sent. An " +
-			"empty body means `{}`.",
+			"200 even if the target fails. The event is a synthetic one, or the stored event that `event_uuid` names. " +
+			"Nothing is stored, retried or counted. The request has the header `sallyport-test: true`. With `dry_run` the " +
+			"request is built but not sent. An empty body means `{}`.",
 	}, h.test)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-webhook-subscription-stats", Method: http.MethodGet, Path: "/webhook-subscriptions/{id}/stats",

@@ -57,10 +57,10 @@ func Mount(api *httpapi.API, svc *subscriptions.Service) {
 		Summary: "Update a webhook subscription",
 		Example: `{"event_types": ["invoice.*", "issues.opened"]}`,
 		Description: "Applies a merge patch (RFC 7396) to the writable fields: absent fields stay, and `null` clears a " +
-			"field that can be cleared; for `signing_secret` it generates a new one. URL, secret, headers and limits apply from the next attempt on. The update does not " +
-			"change which subscriptions a received event goes to. `enabled: false` holds the open deliveries and those of new " +
-			"events; `enabled: true` releases them. A new URL, or `enabled: true`, lets a subscription whose `health` is " +
-			"`failing` probe its receiver without delay.",
+			"field that can be cleared; for `signing_secret` it generates a new one. URL, secret, headers and limits apply " +
+			"from the next attempt on. The update does not change which subscriptions a received event goes to. " +
+			"`enabled: false` holds the open deliveries and those of new events; `enabled: true` releases them. A new URL, or " +
+			"`enabled: true`, lets a subscription whose `health` is `failing` probe its receiver without delay.",
 		IfMatch: true,
 	}), h.update)
 	httpapi.Register(api, op(httpapi.Operation{
@@ -91,7 +91,7 @@ type createOutput struct {
 	CacheControl string `header:"Cache-Control"`
 	// The path of the subscription.
 	Location string `header:"Location"`
-	Body     SubscriptionUpdated
+	Body     SubscriptionCreated
 }
 
 func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, error) {
@@ -103,7 +103,7 @@ func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, 
 	return &createOutput{
 		Versioned: httpapi.Version(sub.Version()), CacheControl: "no-store",
 		Location: httpapi.Prefix + collectionPath + "/" + sub.ID,
-		Body:     h.viewChanged(ctx, sub, p, generated),
+		Body:     SubscriptionCreated{h.viewChanged(ctx, sub, p), generated.Reveal()},
 	}, nil
 }
 
@@ -154,13 +154,13 @@ type updateOutput struct {
 	httpapi.Versioned
 	// `no-store` if a secret was generated.
 	CacheControl string `header:"Cache-Control"`
-	Body         SubscriptionUpdated
+	Body         SubscriptionSecretCreated
 }
 
-// viewChanged returns a changed subscription with its warnings, and with its secret if that was generated.
-func (h *handlers) viewChanged(ctx context.Context, sub subscriptions.Subscription, reader access.Principal,
-	generated secretbox.Secret) SubscriptionUpdated {
-	return SubscriptionUpdated{viewSubscription(sub, reader), viewWarnings(h.svc.Warnings(ctx, &sub)), generated.Reveal()}
+// viewChanged returns a changed subscription with its warnings.
+func (h *handlers) viewChanged(ctx context.Context, sub subscriptions.Subscription,
+	reader access.Principal) SubscriptionChanged {
+	return SubscriptionChanged{viewSubscription(sub, reader), viewWarnings(h.svc.Warnings(ctx, &sub))}
 }
 
 func (h *handlers) update(ctx context.Context, in *updateInput) (*updateOutput, error) {
@@ -175,7 +175,8 @@ func (h *handlers) update(ctx context.Context, in *updateInput) (*updateOutput, 
 	if err != nil {
 		return nil, err
 	}
-	out.Versioned, out.Body = httpapi.Version(sub.Version()), h.viewChanged(ctx, sub, p, generated)
+	out.Versioned = httpapi.Version(sub.Version())
+	out.Body = SubscriptionSecretCreated{h.viewChanged(ctx, sub, p), generated.Reveal()}
 	return out, nil
 }
 

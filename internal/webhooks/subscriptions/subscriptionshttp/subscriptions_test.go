@@ -319,7 +319,7 @@ func TestDocument(t *testing.T) {
 				require.Contains(t, strings.ReplaceAll(described, ", ", ","), "Default `"+f.initial+"`")
 			}
 		}
-		created := schemas["subscriptions.SubscriptionUpdated"].Properties["signing_secret"]
+		created := schemas["subscriptions.SubscriptionCreated"].Properties["signing_secret"]
 		require.Equal(t, true, created["readOnly"])
 		require.Regexp(t, "^Generated", created["description"])
 		require.Empty(t, schemas["subscriptions.Patch"].Required)

@@ -107,16 +107,27 @@ type retiringSecret struct {
 	SignsUntil httpapi.Time `json:"signs_until"`
 }
 
-// SubscriptionUpdated is the response to an update.
-type SubscriptionUpdated struct {
+// SubscriptionChanged is a subscription that was changed.
+type SubscriptionChanged struct {
 	Subscription
 	// Parts of the subscription that are valid and probably not what was meant: patterns that no type fits which its
 	// providers are known to send, and `raw` for a provider whose signature a receiver cannot verify in every attempt. The
 	// providers of a subscription without `provider_config_key` and `connection_id` are those with connections in the
 	// environment.
 	Warnings []httpapi.Warning `json:"warnings"`
-	// Generated because the request asked for a new secret or created a subscription without one, and shown only in this
-	// response; otherwise absent.
+}
+
+// SubscriptionSecretCreated is the response to an update.
+type SubscriptionSecretCreated struct {
+	SubscriptionChanged
+	// Generated if the request set `signing_secret` to `null`, and shown only in this response; otherwise absent.
+	SigningSecret string `json:"signing_secret,omitempty" readOnly:"true" example:"whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"`
+}
+
+// SubscriptionCreated is the response to a creation.
+type SubscriptionCreated struct {
+	SubscriptionChanged
+	// Generated if the request contained no secret, and shown only in this response; otherwise absent.
 	SigningSecret string `json:"signing_secret,omitempty" readOnly:"true" example:"whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"`
 }
 
