@@ -31,6 +31,7 @@ type listenCommand struct {
 	EventType         []string      `placeholder:"PATTERN" help:"Only events of these types; issues.* matches all that begin with \"issues.\". The gateway's own events need a pattern that begins with sallyport."`
 	SecretFile        string        `name:"secret-file" placeholder:"PATH" help:"File that contains only the signing secret; - reads it from standard input. Default: the variable SALLYPORT_SIGNING_SECRET, else a new secret, which is shown."`
 	ForwardTimeout    time.Duration `name:"forward-timeout" default:"30s" placeholder:"DURATION" help:"Timeout of the receiver for one event."`
+	Replay            []string      `placeholder:"EVENT_UUID" help:"Forward these stored events once, instead of those that arrive; exit with 1 if one is not accepted."`
 	Rejections        bool          `default:"true" negatable:"" help:"Show rejected webhooks too, unless --event-type is given."`
 	apiFlags          `embed:""`
 }
@@ -51,7 +52,13 @@ func (c *listenCommand) Run(ctx context.Context, e *env) error {
 			filter.Add(name, v)
 		}
 	}
+	if len(c.Replay) > 0 && len(filter) > 0 {
+		return usageError("--replay names the events, so that no filter can be given")
+	}
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
+		if len(c.Replay) > 0 {
+			return c.replay(ctx, e, api, secret, made)
+		}
 		e.warnNames(ctx, api, filterNames{providers: c.Provider, configs: c.ProviderConfigKey, connections: c.ConnectionID,
 			types: c.EventType})
 		o := &listenObserver{e: e, asJSON: c.JSON, server: api.Server(), forward: c.Forward,
@@ -78,14 +85,42 @@ func (c *listenCommand) Run(ctx context.Context, e *env) error {
 		if o.begun {
 			o.summarise(left)
 		}
-		if errors.Is(err, listen.ErrForward) || errors.Is(err, listen.ErrRemote) || errors.Is(err, listen.ErrSecret) {
-			return usageError(err.Error())
+		if err := wrongOption(err); err != nil {
+			return err
 		}
 		if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
 			err = cause
 		}
 		return err
 	})
+}
+
+// replay forwards stored events.
+func (c *listenCommand) replay(ctx context.Context, e *env, api *apiclient.Client, secret secretbox.Secret,
+	made bool) error {
+	o := &listenObserver{e: e, asJSON: c.JSON, server: api.Server(), forward: c.Forward,
+		screen: terminal.ScreenOf(e.stdout, e.environ)}
+	if made {
+		e.note("Forwarded events are signed with the secret %s", secret.Reveal())
+	}
+	failed, err := listen.Replay(ctx, listen.Options{API: api, Forward: c.Forward, AllowRemote: c.AllowRemote,
+		Secret: secret, Timeout: c.ForwardTimeout, Clock: e.clock, Observer: o}, c.Replay)
+	switch wrong := wrongOption(err); {
+	case wrong != nil:
+		return wrong
+	case err == nil && failed > 0:
+		return exitError(exitFailed)
+	default:
+		return err
+	}
+}
+
+// wrongOption returns the error about an option of the command that is not usable; nil for other errors.
+func wrongOption(err error) error {
+	if errors.Is(err, listen.ErrForward) || errors.Is(err, listen.ErrRemote) || errors.Is(err, listen.ErrSecret) {
+		return usageError(err.Error())
+	}
+	return nil
 }
 
 // signingSecret returns the secret that signs forwarded events; made reports that it is new.

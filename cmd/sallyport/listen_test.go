@@ -82,6 +82,19 @@ func TestListen(t *testing.T) {
 			require.Equal(t, "1", h.Get("Sallyport-Hops"))
 			require.NotContains(t, h, "X-Hub-Signature-256", "what is redacted is left out")
 		}
+
+		// Stored events are forwarded again when a developer asks for them.
+		event := decode[[]eventRow](t, r.do("events", "list", "--json", "--no-duplicate"))[0].EventUUID
+		out := r.run("", "listen", "--forward", app.URL, "--replay", event)
+		require.Equal(t, exitOK, out.code, out.stderr)
+		require.Regexp(t, `^\d\d:\d\d:\d\d  `+event+`  issues\.opened  github/repo  202  \d+\.\d ms\n$`, out.out)
+		require.Equal(t, `{"action":"opened","issue":{"title":"three"}}`, app.bodies[2])
+		hook, err = standardwebhooks.NewWebhook(regexp.MustCompile(`whsec_\S+`).FindString(out.stderr))
+		require.NoError(t, err)
+		require.NoError(t, hook.Verify([]byte(app.bodies[2]), app.heads[2]))
+		require.Equal(t, exitFailed, r.run("", "listen", "--forward", "http://127.0.0.1:1/", "--replay", event).code)
+		r.refuse(exitFailed, "not_found", "listen", "--forward", app.URL, "--replay", "nothing")
+		r.refuse(exitUsage, "no filter", "listen", "--forward", app.URL, "--replay", event, "--provider", "github")
 	})
 }
 

@@ -54,13 +54,24 @@ type Result struct {
 // forward fetches the event and posts it. It is not retried: the developer of the receiver wants to see what it
 // does.
 func (l *listener) forward(ctx context.Context, e *event) Result {
-	r := Result{EventUUID: e.EventUUID, EventType: e.EventType, Provider: e.Provider,
-		ProviderConfigKey: e.ProviderConfigKey, ConnectionID: e.ConnectionID, ReceivedAt: e.ReceivedAt}
 	body, err := l.fetch(ctx, e)
 	if err != nil {
+		r := resultOf(e)
 		r.Error = "It could not be fetched: " + err.Error()
 		return r
 	}
+	return l.post(ctx, e, body)
+}
+
+// resultOf returns the result of an event before anything has come of it.
+func resultOf(e *event) Result {
+	return Result{EventUUID: e.EventUUID, EventType: e.EventType, Provider: e.Provider,
+		ProviderConfigKey: e.ProviderConfigKey, ConnectionID: e.ConnectionID, ReceivedAt: e.ReceivedAt}
+}
+
+// post posts an event that was fetched.
+func (l *listener) post(ctx context.Context, e *event, body []byte) Result {
+	r := resultOf(e)
 	start := l.Clock.Now()
 	resp, eerr := l.client.Do(ctx, egress.Request{Method: http.MethodPost, URL: l.target,
 		Header: l.headers(e, body, start), Body: body, Timeout: l.Timeout, MaxResponseBytes: maxResponse})

@@ -99,6 +99,34 @@ func Run(ctx context.Context, o Options) (left int, err error) {
 	return int(l.left.Load()), err
 }
 
+// Replay forwards stored events once, one after the other, until ctx ends. The filter counts for nothing. failed is how
+// many the receiver has not taken. The errors are those of Run, and that of the request for an event, which ends it.
+func Replay(ctx context.Context, o Options, eventUUIDs []string) (failed int, err error) {
+	l, err := newListener(o)
+	if err != nil {
+		return 0, err
+	}
+	defer l.client.Close()
+	for _, uuid := range eventUUIDs {
+		e := event{EventUUID: uuid}
+		body, err := l.fetch(ctx, &e)
+		if err != nil {
+			return failed, err
+		}
+		r := l.post(ctx, &e, body)
+		if ctx.Err() != nil && r.Status == 0 {
+			return failed, nil // an interrupt
+		}
+		if !r.Taken {
+			failed++
+		}
+		if err := l.Observer.Forwarded(r); err != nil {
+			return failed, err
+		}
+	}
+	return failed, nil
+}
+
 func newListener(o Options) (*listener, error) {
 	// The user of the command names the receiver, also one in a private network.
 	everywhere := []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(),
