@@ -222,7 +222,7 @@ func TestAbandonedLeaseOfTheSameCredentials(t *testing.T) {
 		require.NoError(t, err)
 		defer w.work(t)()
 		w.looks(t, 70, connections.NeedsReauth)
-		require.Equal(t, "grant_refused", w.read(t, "oauth2").StatusReason)
+		require.Equal(t, "refresh_interrupted", w.read(t, "oauth2").StatusReason)
 		end()
 	})
 }

@@ -88,7 +88,7 @@ func schedule(ctx context.Context, tx *sql.Tx, r *row) error {
 		endpoint = excluded.endpoint, due_ms = CASE WHEN token_refreshes.lease <> '' AND
 			COALESCE(excluded.due_ms, token_refreshes.lease_until_ms) >= token_refreshes.lease_until_ms
 			THEN token_refreshes.lease_until_ms ELSE excluded.due_ms END,
-		attempted_ms = NULL, not_before_ms = NULL,
+		attempted_ms = NULL, not_before_ms = NULL, lease_revision = excluded.revision,
 		revision = excluded.revision, interrupted_revision = 0
 		WHERE token_refreshes.environment_id = excluded.environment_id`)
 	if err != nil {

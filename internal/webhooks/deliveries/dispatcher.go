@@ -46,6 +46,8 @@ type dispatcher struct {
 	hosts  map[string]*host
 	// ring holds the environments that have a queue that could start a job.
 	ring list.List
+	// unparked is set when queues got a turn while one was looked for.
+	unparked bool
 	// resting holds queues that are empty, and are dropped when their pace is of no interest any more.
 	resting  list.List
 	inFlight load

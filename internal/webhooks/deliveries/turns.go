@@ -64,7 +64,7 @@ func (d *dispatcher) nextJob() *job {
 	if d.paused || d.stopped {
 		return nil
 	}
-	for range d.ring.Len() {
+	for left := d.ring.Len(); left > 0; left-- {
 		if d.inFlight.all >= d.limits.all {
 			return nil
 		}
@@ -73,6 +73,9 @@ func (d *dispatcher) nextJob() *job {
 			return nil
 		}
 		q, replay := d.nextQueue(e)
+		if d.unparked {
+			d.unparked, left = false, d.ring.Len()+1
+		}
 		if e.turns[0].Len()+e.turns[1].Len() == 0 {
 			d.ring.Remove(e.element)
 			e.element = nil
@@ -125,12 +128,21 @@ func (d *dispatcher) nextOf(e *environment, replay bool) *queue {
 			d.memory.parkHeavy(q, replay)
 		case q.inFlight.all >= free:
 			turns.MoveToBack(q.element)
+			d.passOver(q)
 		default:
 			d.withdraw(q)
 			return q
 		}
 	}
 	return nil
+}
+
+// passOver lets others that wait for the host of a queue have the turn that it cannot use, because its environment's
+// share is in use. Otherwise they would wait for the next attempt there to end, although the host has a free place.
+func (d *dispatcher) passOver(q *queue) {
+	if h := d.hosts[q.host]; h != nil && d.unpark(h) {
+		d.unparked = true
+	}
 }
 
 func (d *dispatcher) start(q *queue, replay bool) *job {
@@ -186,13 +198,13 @@ func (d *dispatcher) leave(j *job) {
 
 // unpark gives a queue of each kind that waits for the host a turn: the next that the host takes and that may start.
 // Those that it meets on the way, which the host takes and which wait for their environment's share, wait for the host
-// no more. If the host is idle, nothing does.
-func (d *dispatcher) unpark(h *host) {
+// no more. If the host is idle, nothing does. It reports whether a queue waits for the host no more.
+func (d *dispatcher) unpark(h *host) (moved bool) {
 	var found [2]bool
 	for range h.ring.Len() {
 		g, ok := h.ring.Front().Value.(*guest)
 		if !ok || h.all > 0 && found[0] && found[1] {
-			return
+			return moved
 		}
 		h.ring.MoveToBack(g.element)
 		for _, replay := range [...]bool{false, true} {
@@ -201,10 +213,11 @@ func (d *dispatcher) unpark(h *host) {
 			for parked.Len() > 0 && (h.all == 0 || !found[kind(replay)] && h.takes(g.env, replay, d.perHost)) {
 				q, ok := parked.Front().Value.(*queue)
 				if !ok {
-					return
+					return moved
 				}
 				d.withdraw(q)
 				d.offer(q)
+				moved = true
 				found[kind(replay)] = q.inFlight.all < free && d.memory.bodyFits(q, replay)
 				if h.all > 0 && free <= 0 {
 					break
@@ -217,4 +230,5 @@ func (d *dispatcher) unpark(h *host) {
 			h.forget(g)
 		}
 	}
+	return moved
 }
