@@ -117,6 +117,26 @@ func TestDoubtOutlastsAnAddress(t *testing.T) {
 	})
 }
 
+// An endpoint that may have replaced tokens, and then fails for minutes, leaves no connection that looks well.
+func TestDoubtThatLasts(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w, _ := newTokenWorld(t, s)
+		p := newRotor(t)
+		w.create(t, w.a, tokenConnection("oauth2", p, connections.Credentials{
+			Values: map[string]secretbox.Secret{"access_token": "access-0", "refresh_token": "refresh-0"}}))
+		p.set(func() { p.down, p.status = true, http.StatusInternalServerError })
+		_, err := connections.NewRenewer(w.svc).Refresh(t.Context(), w.a, "acme", "oauth2")
+		requireCode(t, apperr.CodeConnectionNotReady, err)
+		require.Equal(t, connections.Active, w.read(t, "oauth2").Status, "a provider can be wrong for a moment")
+		defer w.work(t)()
+		w.looks(t, 1200, connections.Error)
+		require.Equal(t, "token_endpoint_failing", w.read(t, "oauth2").StatusReason)
+		p.set(func() { p.down = false })
+		w.looks(t, 1200, connections.Active)
+	})
+}
+
 // A connection that is disabled and enabled while its endpoint wants to be left alone shows when its token has expired.
 func TestExpiryWhileAnEndpointIsLeftAlone(t *testing.T) {
 	t.Parallel()

@@ -92,6 +92,9 @@ func (s *Service) run(ctx context.Context, held *row, asked bool) error {
 // endpoint that has to say so wants to be left alone.
 const longUnknown = time.Minute
 
+// longFailing is the same for an endpoint that fails again and again, and is asked less and less often.
+const longFailing = 5 * time.Minute
+
 // leaveAlone ends a lease without an exchange, because the endpoint has failed and is to be left alone for longer. The
 // connection shows it as soon as its token has expired, and if it may be dead.
 func (s *Service) leaveAlone(ctx context.Context, held *row, a *Account, now time.Time) error {
@@ -296,7 +299,7 @@ func (s *Service) fail(ctx context.Context, held *row, a *Account, cause error) 
 			if e.Kind != oauth.GrantDead {
 				at, requests := retryTimes(&set, now, set.RefreshFailures+1, e.RetryAfter, s.cfg.Random())
 				next.due, next.notBefore, outcome = &at, &requests, nil
-				unknown := next.interrupted == set.Revision && e.RetryAfter > longUnknown
+				unknown := next.interrupted == set.Revision && (e.RetryAfter > longUnknown || at.Sub(now) > longFailing)
 				if isStale(a.mode(), &set, now) || unknown {
 					outcome = &Outcome{State: Failing, Reason: reason}
 				}
