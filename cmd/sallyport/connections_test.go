@@ -222,6 +222,7 @@ func TestTrigger(t *testing.T) {
 		require.Regexp(t, `(?m)^Type +issues.opened$`, sent.out)
 		uuid := strings.Fields(sent.out)[1]
 		require.Contains(t, sent.stderr, "No subscription gets it")
+		require.Contains(t, sent.stderr, "deliveries carry no signature of the provider")
 		require.Contains(t, sent.stderr, "sallyport events show "+uuid+" --explain")
 		r.do("subscriptions", "create", "--provider", "github", "--event-types", "push", "--forward-url",
 			"http://127.0.0.1:9/")

@@ -89,6 +89,18 @@ func TestDoctorBeforeFirstStart(t *testing.T) {
 	require.NoDirExists(t, in.dir)
 }
 
+// A server in development mode that uses the folder may have other settings, which doctor says; its key is not shown.
+func TestDoctorNextToDevelopment(t *testing.T) {
+	t.Parallel()
+	dir := write(t, t.TempDir(), "dev-credentials.json",
+		`{"base_url":"http://127.0.0.1:21080/api/v1","api_key":"spk_test_dev"}`)
+	require.NoError(t, os.Chmod(filepath.Join(dir, "dev-credentials.json"), 0o600))
+	r := call(command{ctx: t.Context(), clock: clock.System(), args: []string{"doctor"}},
+		[]string{"SALLYPORT_DATA=" + dir})
+	require.Contains(t, r.stderr, "A server in development mode uses this data folder, at http://127.0.0.1:21080.")
+	require.NotContains(t, r.out+r.stderr, "spk_test_dev")
+}
+
 // Each trouble fails the check that is about it, with the fix, and no password or key is printed.
 func TestDoctorTroubles(t *testing.T) {
 	t.Parallel()

@@ -173,6 +173,7 @@ func TestQueryReachesReceivers(t *testing.T) {
 		require.NotContains(w.t, w.event(plain).Headers, "sallyport-query")
 		require.Equal(w.t, 1, raw.count())
 		require.NotContains(w.t, w.snapshot().String(), "s3cr3t")
+		require.Contains(w.t, w.logs.String(), "the filter of a subscription cannot be evaluated", "it has no such header")
 	})
 }
 

@@ -247,6 +247,36 @@ func TestAbandonedLeaseOfTheSameCredentials(t *testing.T) {
 	})
 }
 
+// So they are if the connection was disabled when the lease ended.
+func TestAbandonedLeaseOfTheSameDisabledCredentials(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w, gone := newTokenWorld(t, s)
+		p := newRotor(t)
+		given := connections.Credentials{
+			Values: map[string]secretbox.Secret{"access_token": "access-0", "refresh_token": "refresh-0"}}
+		w.create(t, w.a, tokenConnection("oauth2", p, given))
+		end := w.abandon(t, p, gone)
+		p.set(func() { p.access = "access-0" })
+		_, err := w.svc.Update(t.Context(), w.a, "acme", "oauth2", connections.Change{Credentials: patch.To(given)})
+		require.NoError(t, err)
+		_, err = w.svc.SetStatus(t.Context(), w.a, "acme", "oauth2", connections.Disabled)
+		require.NoError(t, err)
+		w.clock.Advance(2 * time.Minute)
+		defer w.work(t)()
+		await.Condition(t, "the postponement", func() bool {
+			if w.clock.Timers() > 0 {
+				w.clock.Advance(time.Second)
+			}
+			return count(t, w, "SELECT count(*) FROM token_refreshes WHERE lease = ''") == 1
+		})
+		_, err = w.svc.SetStatus(t.Context(), w.a, "acme", "oauth2", connections.Active)
+		require.NoError(t, err)
+		w.looks(t, 10, connections.NeedsReauth)
+		end()
+	})
+}
+
 // A node that has used a refresh token although another node has renewed the tokens meanwhile may have ended the
 // grant. The tokens that the other has stored are looked at.
 func TestDoubtAboutTokensOfOthers(t *testing.T) {

@@ -159,6 +159,8 @@ func TestUnreadable(t *testing.T) {
 		"refresh newline": `{"access_token":"a","refresh_token":"\n"}`,
 		"refresh number":  `{"access_token":"a","refresh_token":1}`,
 		"form without":    "token_type=bearer",
+		"mac token":       `{"access_token":"a","token_type":"MAC"}`,
+		"dpop token":      `{"access_token":"a","token_type":"DPoP"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
