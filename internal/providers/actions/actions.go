@@ -27,6 +27,9 @@ type Action struct {
 	Body Body
 	// Scopes are OAuth scopes that permit the call: one of the lists is enough.
 	Scopes [][]string
+	// Pagination is nil for an action that returns no list in pages, and Idempotency for one without a key.
+	Pagination  *Pagination
+	Idempotency *Idempotency
 	// Call is what its risk is assessed from.
 	Call risk.Call
 }
@@ -62,4 +65,7 @@ type Body struct {
 	ContentType string
 	// Required is true if a call without a body is not valid.
 	Required bool
+	// GraphQL is the text of a GraphQL operation, which is sent with the members of the body as its variables; empty for
+	// other calls.
+	GraphQL string
 }
