@@ -6,6 +6,7 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/configs"
 	"sallyport/internal/providers/connections"
@@ -43,16 +44,18 @@ func (c *ProviderConfigs) configWatch() connections.ConfigWatch {
 type outboundHalves struct{ providers configs.Providers }
 
 // UsesClient implements configs.Clients.
-func (h outboundHalves) UsesClient(slug string) bool { return len(h.clientModes(slug)) > 0 }
+func (h outboundHalves) UsesClient(env id.Environment, slug string) bool {
+	return len(h.clientModes(env, slug)) > 0
+}
 
 // ClientModes returns the modes of a provider whose tokens belong to the OAuth client.
-func ClientModes(providers configs.Providers, slug string) []string {
-	return outboundHalves{providers}.clientModes(slug)
+func ClientModes(providers configs.Providers, env id.Environment, slug string) []string {
+	return outboundHalves{providers}.clientModes(env, slug)
 }
 
 // clientModes returns the modes of a provider whose tokens belong to the OAuth client.
-func (h outboundHalves) clientModes(slug string) (names []string) {
-	p, ok := h.providers.Get(slug)
+func (h outboundHalves) clientModes(env id.Environment, slug string) (names []string) {
+	p, ok := h.providers.Find(env, slug)
 	if !ok || p.Outbound == nil {
 		return nil
 	}
@@ -65,8 +68,8 @@ func (h outboundHalves) clientModes(slug string) (names []string) {
 }
 
 // HostsOf implements configs.Hosts. The policy of outgoing requests decides about http://.
-func (h outboundHalves) HostsOf(slug string) (known bool, allowed func(*url.URL) bool) {
-	p, ok := h.providers.Get(slug)
+func (h outboundHalves) HostsOf(env id.Environment, slug string) (known bool, allowed func(*url.URL) bool) {
+	p, ok := h.providers.Find(env, slug)
 	if !ok || p.Outbound == nil {
 		return false, nil
 	}

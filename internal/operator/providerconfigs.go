@@ -208,7 +208,8 @@ func (p *ProviderConfigs) Unusable(ctx context.Context, key string, set ConfigSe
 	if c.ClientID == "" || ch.ClientID.Or(c.ClientID, "") == c.ClientID {
 		return 0, nil
 	}
-	return connections.CountOfClient(ctx, p.db.Read(), p.actor.Environment, key, app.ClientModes(p.providers, c.Provider))
+	return connections.CountOfClient(ctx, p.db.Read(), p.actor.Environment, key, app.ClientModes(p.providers, c.Environment,
+		c.Provider))
 }
 
 // Delete removes the configuration of a key.
@@ -228,7 +229,7 @@ func (p *ProviderConfigs) view(c *configs.Config) ProviderConfig {
 		DisplayName: httpapi.NullIfEmpty(c.DisplayName), Scopes: c.Scopes, BaseURL: httpapi.NullIfEmpty(c.BaseURL),
 		RateLimit: (*ConfigRateLimit)(c.RateLimit), CreatedAt: httpapi.Time(c.CreatedAt),
 		UpdatedAt: httpapi.Time(c.UpdatedAt)}
-	if c.ClientID != "" || p.svc.UsesClient(c.Provider) {
+	if c.ClientID != "" || p.svc.UsesClient(c.Environment, c.Provider) {
 		out.OAuth = &OAuthClient{ClientID: httpapi.NullIfEmpty(c.ClientID), SecretSet: c.HasSecret(),
 			SecretHint: httpapi.NullIfEmpty(c.SecretHint), KeySet: c.HasPrivateKey(), KeyID: httpapi.NullIfEmpty(c.KeyID),
 			Hosts:       append([]string{}, c.ClientHosts...),

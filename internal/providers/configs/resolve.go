@@ -34,7 +34,7 @@ func (s *Service) Resolve(ctx context.Context, env id.Environment, key string) (
 	if c := known.byKey[key]; c != nil {
 		return c, true, nil
 	}
-	if _, ok := s.providers.Get(key); ok {
+	if _, ok := s.providers.Find(env, key); ok {
 		return blank(env, key), true, nil
 	}
 	stored, ok, err := find(ctx, s.db.Reserved(), env, key)
@@ -88,7 +88,7 @@ func (s *Service) Suggest(ctx context.Context, env id.Environment, key string) s
 	if known, err := s.snapshot(ctx, env); err == nil { // a suggestion is not worth an error
 		keys = slices.Sorted(maps.Keys(known.byKey))
 	}
-	return s.suggest(key, keys)
+	return s.suggest(env, key, keys)
 }
 
 // Hold reports whether the configuration of the key is one of the provider, and keeps it from being deleted until the
@@ -101,7 +101,7 @@ func (s *Service) Hold(ctx context.Context, tx *sql.Tx, env id.Environment, key,
 	case found:
 		return stored == provider, nil
 	default:
-		_, isSlug := s.providers.Get(key)
+		_, isSlug := s.providers.Find(env, key)
 		return isSlug && key == provider, nil
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/plaintext"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/suggest"
@@ -31,16 +32,17 @@ func hasKeyCharacters(s string) bool {
 }
 
 // checkIdentity returns the key of a new configuration and its provider; the provider is nil if one of them is invalid.
-func (s *Service) checkIdentity(v *apperr.Violations, in *NewConfig) (key string, p *registry.Provider) {
-	p, known := s.providers.Get(in.Provider)
+func (s *Service) checkIdentity(v *apperr.Violations, env id.Environment, in *NewConfig) (key string,
+	p *registry.Provider) {
+	p, known := s.providers.Find(env, in.Provider)
 	if !known {
-		v.Add("provider", "exists", "there is no such provider"+s.suggest(in.Provider, nil))
+		v.Add("provider", "exists", "there is no such provider"+s.suggest(env, in.Provider, nil))
 	}
 	if key = in.Provider; in.Key == nil {
 		return key, p
 	}
 	key = *in.Key
-	other, isSlug := s.providers.Get(key)
+	other, isSlug := s.providers.Find(env, key)
 	switch {
 	case !ValidKey(key):
 		v.Add("provider_config_key", "pattern",
@@ -56,9 +58,9 @@ func (s *Service) checkIdentity(v *apperr.Violations, in *NewConfig) (key string
 }
 
 // suggest asks for the provider that a name probably means, or for one of the keys.
-func (s *Service) suggest(name string, keys []string) string {
+func (s *Service) suggest(env id.Environment, name string, keys []string) string {
 	aliases := map[string]string{}
-	for _, p := range s.providers.List() {
+	for _, p := range s.providers.All(env) {
 		keys = append(keys, p.Definition.Slug)
 		for _, alias := range p.Definition.Aliases {
 			aliases[alias] = p.Definition.Slug
@@ -211,8 +213,9 @@ func printable(s string) bool {
 
 // checkProvider adds the errors of settings that the provider's definition has no use for, and of a base URL that leads
 // elsewhere. It resolves the name of the URL.
-func (s *Service) checkProvider(ctx context.Context, v *apperr.Violations, slug string, ch *Change) {
-	if !s.UsesClient(slug) {
+func (s *Service) checkProvider(ctx context.Context, v *apperr.Violations, env id.Environment, slug string,
+	ch *Change) {
+	if !s.UsesClient(env, slug) {
 		const message = "no connection of the provider uses an OAuth client"
 		if ch.touchesClient() {
 			v.Add("oauth", "mode", message)
@@ -224,7 +227,7 @@ func (s *Service) checkProvider(ctx context.Context, v *apperr.Violations, slug 
 	if ch.ClientHosts.Given() {
 		s.checkClientHosts(v, ch.ClientHosts.Value)
 	}
-	known, allowed := s.hostsOf(slug)
+	known, allowed := s.hostsOf(env, slug)
 	const message = "the provider has no API here yet"
 	if ch.RateLimit.Given() && (!known || !s.rateLimits) {
 		v.Add("rate_limit", "api", "no request to the provider obeys a rate limit")
@@ -289,12 +292,14 @@ func (s *Service) checkClientHosts(v *apperr.Violations, hosts []string) {
 }
 
 // UsesClient reports whether the definition of the provider has a mode that needs an OAuth client.
-func (s *Service) UsesClient(slug string) bool { return s.clients != nil && s.clients.UsesClient(slug) }
+func (s *Service) UsesClient(env id.Environment, slug string) bool {
+	return s.clients != nil && s.clients.UsesClient(env, slug)
+}
 
 // hostsOf returns whether the provider has an API here, and which URLs of it its definition allows.
-func (s *Service) hostsOf(slug string) (known bool, allowed func(*url.URL) bool) {
+func (s *Service) hostsOf(env id.Environment, slug string) (known bool, allowed func(*url.URL) bool) {
 	if s.hosts == nil {
 		return false, nil
 	}
-	return s.hosts.HostsOf(slug)
+	return s.hosts.HostsOf(env, slug)
 }

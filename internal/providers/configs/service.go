@@ -26,22 +26,23 @@ import (
 
 // Providers returns the present definition of a provider.
 type Providers interface {
-	Get(slug string) (*registry.Provider, bool)
-	// List returns all providers, sorted by slug.
-	List() []*registry.Provider
+	// Find returns the definition that a slug has in an environment, which may have definitions of its own.
+	Find(env id.Environment, slug string) (*registry.Provider, bool)
+	// All returns all providers of an environment, sorted by slug.
+	All(env id.Environment) []*registry.Provider
 }
 
 // Hosts knows where the APIs of providers are.
 type Hosts interface {
 	// HostsOf reports whether the provider's definition says how its API is called. allowed then reports whether the
 	// definition allows an https or http URL.
-	HostsOf(slug string) (known bool, allowed func(*url.URL) bool)
+	HostsOf(env id.Environment, slug string) (known bool, allowed func(*url.URL) bool)
 }
 
 // Clients knows which providers are called with an OAuth client.
 type Clients interface {
 	// UsesClient reports whether the provider's definition has a mode that needs an OAuth client.
-	UsesClient(slug string) bool
+	UsesClient(env id.Environment, slug string) bool
 }
 
 // Targets checks where requests may go. *egress.Client implements it.
@@ -156,14 +157,14 @@ func (s *Service) List(ctx context.Context, env id.Environment, f Filter, p page
 // provider_config_exists, and provider_configs_limit if the environment has no room.
 func (s *Service) Create(ctx context.Context, actor access.Principal, in NewConfig) (Config, error) {
 	var v apperr.Violations
-	key, provider := s.checkIdentity(&v, &in)
+	key, provider := s.checkIdentity(&v, actor.Environment, &in)
 	now := s.now()
 	c := in.apply(Config{ID: id.NewUUID(), Environment: actor.Environment, Key: key, Provider: in.Provider,
 		CreatedAt: now, UpdatedAt: now})
 	p := proposal{change: &in.Change, next: &c, secret: in.ClientSecret.Given(), key: in.PrivateKey.Given()}
 	p.check(&v)
 	if provider != nil {
-		s.checkProvider(ctx, &v, in.Provider, &in.Change)
+		s.checkProvider(ctx, &v, actor.Environment, in.Provider, &in.Change)
 	}
 	if err := v.Err(); err != nil {
 		return Config{}, err
@@ -203,7 +204,7 @@ func (s *Service) Update(ctx context.Context, actor access.Principal, key string
 		return Config{}, err
 	}
 	var ofProvider apperr.Violations
-	s.checkProvider(ctx, &ofProvider, stored.Provider, &ch)
+	s.checkProvider(ctx, &ofProvider, stored.Environment, stored.Provider, &ch)
 	var after Config
 	err = s.editLocked(ctx, actor, key, func(tx *sql.Tx, before *Config) error {
 		if before.Provider != stored.Provider {

@@ -103,11 +103,11 @@ var errHook = errors.New("the hook fails")
 // definitions stand for the outbound halves of definitions, of which only github's has one.
 type definitions struct{}
 
-func (definitions) HostsOf(slug string) (bool, func(*url.URL) bool) {
+func (definitions) HostsOf(_ id.Environment, slug string) (bool, func(*url.URL) bool) {
 	return slug == "github", func(u *url.URL) bool { return u.Host == "198.51.99.7" }
 }
 
-func (definitions) UsesClient(slug string) bool { return slug == "github" }
+func (definitions) UsesClient(_ id.Environment, slug string) bool { return slug == "github" }
 
 // environments takes every environment for live but those whose row says that they were removed.
 type environments struct{}

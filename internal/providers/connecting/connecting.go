@@ -182,7 +182,8 @@ type Scope struct {
 
 // Providers returns the present definition of a provider.
 type Providers interface {
-	Get(slug string) (*registry.Provider, bool)
+	// Find returns the definition that a slug has in an environment.
+	Find(env id.Environment, slug string) (*registry.Provider, bool)
 }
 
 // Teams knows teams and their environments.

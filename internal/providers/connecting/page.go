@@ -150,7 +150,7 @@ func (s *Service) lead(ctx context.Context, l link, token secretbox.Secret) (*op
 	if !ok {
 		return nil, linkProblem(wordsChanged)
 	}
-	provider, ok := s.cfg.Providers.Get(config.Provider)
+	provider, ok := s.cfg.Providers.Find(config.Environment, config.Provider)
 	if !ok || provider.Outbound == nil {
 		return nil, linkProblem(wordsChanged)
 	}

@@ -180,7 +180,7 @@ func modeOf(c *connections.Connection) string {
 // modeOfNext is the mode of another link for a connection: of one that no one has connected yet that of the link
 // before, as long as the definition has it.
 func (s *Service) modeOfNext(ctx context.Context, c *connections.Connection) (string, error) {
-	provider, ok := s.cfg.Providers.Get(c.Provider)
+	provider, ok := s.cfg.Providers.Find(c.Environment, c.Provider)
 	if c.Credentials != nil || c.EnabledStatus != connections.Pending || !ok || provider.Outbound == nil {
 		return modeOf(c), nil
 	}
@@ -209,7 +209,7 @@ func (s *Service) refuseSecrets(ctx context.Context, v *apperr.Violations, env i
 	if err != nil || !ok {
 		return err
 	}
-	provider, ok := s.cfg.Providers.Get(config.Provider)
+	provider, ok := s.cfg.Providers.Find(env, config.Provider)
 	if !ok || provider.Outbound == nil {
 		return nil
 	}
@@ -261,7 +261,7 @@ func (s *Service) prepare(ctx context.Context, v *apperr.Violations, env id.Envi
 		return l, token, err // connections report a key that is none
 	}
 	l.clientID = config.ClientID
-	provider, ok := s.cfg.Providers.Get(config.Provider)
+	provider, ok := s.cfg.Providers.Find(env, config.Provider)
 	switch {
 	case !ok:
 		return l, token, nil // as above

@@ -47,7 +47,7 @@ func (s StandingLinks) URL(ctx context.Context, c *connections.Connection) (secr
 	if err != nil || !ok {
 		return "", time.Time{}, err
 	}
-	provider, ok := s.cfg.Providers.Get(config.Provider)
+	provider, ok := s.cfg.Providers.Find(c.Environment, config.Provider)
 	if !ok || provider.Outbound == nil || len(connectable(provider.Outbound, config, modeOf(c))) == 0 {
 		return "", time.Time{}, nil
 	}

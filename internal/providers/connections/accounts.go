@@ -123,7 +123,7 @@ func ignoreNotFound(err error) error {
 
 // follow gives a connection the status and the settings that the renewal of its tokens leads to.
 func (a *authenticator) follow(c *Connection, o *tokens.Outcome) []ChangeKind {
-	if provider, ok := a.providers.Get(c.Provider); ok && provider.Outbound != nil && len(o.Config) > 0 {
+	if provider, ok := a.providers.Find(c.Environment, c.Provider); ok && provider.Outbound != nil && len(o.Config) > 0 {
 		config := c.publicConfig()
 		for name, value := range o.Config {
 			config[name] = secretbox.Secret(value)
@@ -163,7 +163,7 @@ func (a *authenticator) follow(c *Connection, o *tokens.Outcome) []ChangeKind {
 // connection_config. It returns tokens.ErrHosts, with the account, if requests would go to hosts for which the
 // credentials were not given.
 func (a *authenticator) account(ctx context.Context, c *Connection) (*tokens.Account, error) {
-	provider, ok := a.providers.Get(c.Provider)
+	provider, ok := a.providers.Find(c.Environment, c.Provider)
 	if !ok || provider.Outbound == nil {
 		return nil, apperr.New(apperr.CodeConnectionNotReady, "The provider has no API that can be called here")
 	}
@@ -272,7 +272,7 @@ func (a *authenticator) checkClient(ctx context.Context, v *apperr.Violations, c
 // resume makes the tokens of a connection that is enabled again be renewed when that is due, and not after the time for
 // which it was put off.
 func (a *authenticator) resume(ctx context.Context, tx *sql.Tx, c *Connection) error {
-	provider, ok := a.providers.Get(c.Provider)
+	provider, ok := a.providers.Find(c.Environment, c.Provider)
 	sets, err := a.vault.Sets(ctx, tx, c.Environment, []string{c.UUID})
 	set, found := sets[c.UUID]
 	if err != nil || !ok || provider.Outbound == nil || !found {

@@ -181,7 +181,7 @@ func (k *Checks) check(ctx context.Context, j *jobs.Job) (jobs.Outcome, error) {
 
 // hasProbe reports whether a test of the connection would send anything.
 func (k *Checks) hasProbe(c *Connection) bool {
-	provider, known := k.svc.providers.Get(c.Provider)
+	provider, known := k.svc.providers.Find(c.Environment, c.Provider)
 	return known && provider.Outbound != nil && c.testable() == nil && len(sentProbes(provider.Outbound, c)) > 0
 }
 

@@ -34,7 +34,7 @@ const (
 type ConfigWatch struct {
 	Clock clock.Clock
 	// ClientModes returns the modes of a provider whose tokens belong to the OAuth client.
-	ClientModes func(provider string) []string
+	ClientModes func(env id.Environment, provider string) []string
 	// OnChange returns the hooks of the connections' changes. Without it all connections are left to a server.
 	OnChange func() []ChangeHook
 }
@@ -58,7 +58,7 @@ func (w ConfigWatch) Changed(ctx context.Context, tx *sql.Tx, change configs.Acc
 	if w.OnChange == nil || change.Before == "" || change.Before == change.After {
 		return nil
 	}
-	modes := w.ClientModes(r.provider)
+	modes := w.ClientModes(r.environment, r.provider)
 	if len(modes) == 0 {
 		return nil
 	}

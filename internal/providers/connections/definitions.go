@@ -7,14 +7,16 @@ import (
 	"strconv"
 
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
 	"sallyport/internal/providers/registry"
 )
 
 // Providers returns the present definition of a provider.
 type Providers interface {
-	Get(slug string) (*registry.Provider, bool)
-	// List returns all providers, sorted by slug.
-	List() []*registry.Provider
+	// Find returns the definition that a slug has in an environment, which may have definitions of its own.
+	Find(env id.Environment, slug string) (*registry.Provider, bool)
+	// All returns all providers of an environment, sorted by slug.
+	All(env id.Environment) []*registry.Provider
 }
 
 // ProvidersChanged makes every lookup that begins from now on use the present definitions.

@@ -50,7 +50,7 @@ func (w *WebhookConfig) BodyWindows(v *verification.Verifier, standard time.Dura
 // Duplicates returns what counts as a duplicate for the connection, by the newest version of its provider's definition
 // that its settings fit.
 func (s *Service) Duplicates(c *Connection) Duplicates {
-	newest, _ := s.providers.Get(c.Provider)
+	newest, _ := s.providers.Find(c.Environment, c.Provider)
 	for p := newest; p != nil; p = p.Previous() {
 		v, err := s.loader.bind(c, p, nil)
 		if err != nil {

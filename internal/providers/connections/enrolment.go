@@ -79,7 +79,7 @@ func (s *Service) OpenEnrolment(ctx context.Context, actor access.Principal, pro
 	e := Enrolment{Status: EnrolmentOpen, OpenedAt: now, ExpiresAt: now.Add(EnrolmentTime)}
 	_, err := s.editLocked(ctx, actor, providerConfigKey, connectionID, now, func(ed edit, c Connection) (Connection,
 		error) {
-		if p, ok := s.providers.Get(c.Provider); !ok || p.Webhooks == nil || !p.Webhooks.Captures() {
+		if p, ok := s.providers.Find(c.Environment, c.Provider); !ok || p.Webhooks == nil || !p.Webhooks.Captures() {
 			return Connection{}, enrolmentConflict("The provider hands over no secret in a handshake; store its secret under " +
 				"webhook-secrets")
 		}

@@ -8,6 +8,7 @@ import (
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/providers/outbound"
 	"sallyport/internal/providers/probes"
@@ -43,9 +44,9 @@ type hookedProviders struct {
 	fn   func()
 }
 
-func (p *hookedProviders) Get(slug string) (*registry.Provider, bool) {
+func (p *hookedProviders) Find(env id.Environment, slug string) (*registry.Provider, bool) {
 	p.once.Do(p.fn)
-	return p.Providers.Get(slug)
+	return p.Providers.Find(env, slug)
 }
 
 // Believes returns a function that reports whether the refusal of a connection is believed, by a node that tests

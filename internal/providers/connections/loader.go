@@ -34,7 +34,7 @@ func (l *loader) load(ctx context.Context, uuid string) (*Inbound, int64, error)
 	if err != nil {
 		return nil, 0, err
 	}
-	provider, ok := l.providers.Get(c.Provider)
+	provider, ok := l.providers.Find(c.Environment, c.Provider)
 	if !ok {
 		// The operator removed the definition. Nothing can be verified, and the sender did nothing wrong: an internal
 		// error makes the provider retry later.

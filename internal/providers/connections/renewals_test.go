@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
@@ -196,7 +197,7 @@ func (w *world) withTokens(t testing.TB) (same *world, other *connections.Servic
 // everyProvider uses an OAuth client.
 type everyProvider struct{}
 
-func (everyProvider) UsesClient(string) bool { return true }
+func (everyProvider) UsesClient(id.Environment, string) bool { return true }
 
 // rotating is a connection with an access token that expires in a minute.
 func (w *world) rotating(t *testing.T, p *rotor) connections.Connection {

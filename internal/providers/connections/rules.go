@@ -78,7 +78,7 @@ func (s *Service) checkProvider(ctx context.Context, v *apperr.Violations, locat
 	}
 	var p *registry.Provider
 	if ok {
-		p, ok = s.providers.Get(config.Provider)
+		p, ok = s.providers.Find(env, config.Provider)
 	}
 	switch {
 	case registry.Reserved(key):
@@ -124,7 +124,7 @@ func checkName(v *apperr.Violations, location, name string) {
 
 // Receives reports whether the provider of a connection sends webhooks that can be verified.
 func (s *Service) Receives(c *Connection) bool {
-	p, ok := s.providers.Get(c.Provider)
+	p, ok := s.providers.Find(c.Environment, c.Provider)
 	return ok && p.Webhooks != nil
 }
 

@@ -66,7 +66,7 @@ func (s *Service) AddSecret(ctx context.Context, actor access.Principal, provide
 		if err != nil {
 			return Connection{}, err
 		}
-		provider, _ := s.providers.Get(c.Provider)
+		provider, _ := s.providers.Find(c.Environment, c.Provider)
 		if err := checkNewSecret(provider, c, in, known); err != nil {
 			return Connection{}, err
 		}

@@ -202,7 +202,7 @@ func (ch *Change) make(ctx context.Context, s *Service, actor access.Principal, 
 		if err := etag.Check(ctx, seen.Version()); err != nil {
 			return Connection{}, err
 		}
-		provider, _ := s.providers.Get(seen.Provider)
+		provider, _ := s.providers.Find(seen.Environment, seen.Provider)
 		if auth, err = s.auth.prepare(ctx, &v, provider, &seen, ch); err != nil {
 			return Connection{}, err
 		}
@@ -224,7 +224,7 @@ func (ch *Change) make(ctx context.Context, s *Service, actor access.Principal, 
 func (s *Service) update(ctx context.Context, e edit, current Connection, ch *Change, auth *authChange,
 	v apperr.Violations) (Connection, error) {
 	next := ch.apply(current)
-	provider, _ := s.providers.Get(current.Provider)
+	provider, _ := s.providers.Find(current.Environment, current.Provider)
 	p := proposal{change: ch, next: &next, provider: provider}
 	if ch.Params.Set && !ch.Secret.Set {
 		stored, err := s.secrets.open(ctx, e.tx, current.UUID)

@@ -70,7 +70,7 @@ func newWorld(t testing.TB, s testkit.Store) *world {
 	_, err = s.DB.Write().ExecContext(t.Context(), `INSERT INTO teams (id, name, created_ms) VALUES ('team_x', 'x', 0)`)
 	require.NoError(t, err)
 	w.a, w.b = w.principal(t, "a"), w.principal(t, "b")
-	w.watch = &connections.ConfigWatch{Clock: w.clock, ClientModes: func(string) []string { return []string{"oauth2"} },
+	w.watch = &connections.ConfigWatch{Clock: w.clock, ClientModes: func(id.Environment, string) []string { return []string{"oauth2"} },
 		OnChange: func() []connections.ChangeHook { return w.hooks }}
 	w.svc = w.newService(t)
 	return w
@@ -169,8 +169,8 @@ func (w *world) newConfigs(providers configs.Providers) *configs.Service {
 // definitions knows the hosts of providers.
 type definitions struct{ providers configs.Providers }
 
-func (d definitions) HostsOf(slug string) (bool, func(*url.URL) bool) {
-	p, ok := d.providers.Get(slug)
+func (d definitions) HostsOf(env id.Environment, slug string) (bool, func(*url.URL) bool) {
+	p, ok := d.providers.Find(env, slug)
 	if !ok || p.Outbound == nil {
 		return false, nil
 	}

@@ -28,6 +28,17 @@ type Engine struct {
 	judge     judgement
 	// own are the headers and query parameters that any mode sets, where their names are fixed.
 	ownHeaders, ownQuery map[string]bool
+	// foreign is true if not the operator wrote the definition.
+	foreign bool
+}
+
+// Foreign returns an engine for a definition that a user of one environment made. New versions of it add no hosts to
+// those for which credentials were given, and all its hosts count as chosen by a setting: else anyone who may change
+// such a definition could read the credentials.
+func (e *Engine) Foreign() *Engine {
+	f := *e
+	f.foreign = true
+	return &f
 }
 
 // Target is where the requests of a connection go.
@@ -180,7 +191,7 @@ func (e *Engine) FixedHosts(t Target) []string {
 		return nil
 	}
 	targets := e.targets(&t, m)
-	maps.DeleteFunc(targets, func(_ string, u *urlTemplate) bool { return !u.isFixed() })
+	maps.DeleteFunc(targets, func(_ string, u *urlTemplate) bool { return e.foreign || !u.isFixed() })
 	hosts := map[string]bool{}
 	if err := e.addHosts(e.renderer(&Values{Target: t}, m), targets, hosts); err != nil {
 		return nil // as Hosts reports
@@ -267,7 +278,7 @@ func (e *Engine) ChosenHosts(t Target) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !e.fixes(r, u, parsed) {
+		if e.foreign || !e.fixes(r, u, parsed) {
 			hosts[originOf(parsed)] = true
 		}
 	}

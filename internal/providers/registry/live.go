@@ -17,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"sallyport/internal/platform/id"
 	"sallyport/internal/providers/eventtypes"
 )
 
@@ -145,6 +146,12 @@ func (l *Live) Get(slug string) (*Provider, bool) { return l.current.Load().Get(
 
 // List returns the active definitions, sorted by slug.
 func (l *Live) List() []*Provider { return l.current.Load().List() }
+
+// Find is Get for an environment: the definitions of an installation are those of all its environments.
+func (l *Live) Find(_ id.Environment, slug string) (*Provider, bool) { return l.Get(slug) }
+
+// All is List for an environment.
+func (l *Live) All(id.Environment) []*Provider { return l.List() }
 
 // Registry returns the active registry.
 func (l *Live) Registry() *Registry { return l.current.Load() }

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"sallyport/definitions"
+	"sallyport/internal/platform/id"
 	"sallyport/internal/providers/eventtypes"
 	"sallyport/internal/providers/outbound"
 	"sallyport/internal/providers/verification"
@@ -31,6 +32,8 @@ const (
 	SourceBuiltin Source = "builtin"
 	// SourceFolder is the operator's folder.
 	SourceFolder Source = "folder"
+	// SourceImport is a description of an API, in one environment.
+	SourceImport Source = "import"
 )
 
 // Provider is a checked definition, ready for use. It is shared: read it only.
@@ -113,6 +116,12 @@ func (r *Registry) Get(slug string) (*Provider, bool) {
 
 // List returns all providers in the order of their slugs.
 func (r *Registry) List() []*Provider { return slices.Clone(r.sorted) }
+
+// Find is Get for an environment: these definitions are those of all.
+func (r *Registry) Find(_ id.Environment, slug string) (*Provider, bool) { return r.Get(slug) }
+
+// All is List for an environment.
+func (r *Registry) All(id.Environment) []*Provider { return r.List() }
 
 // Lint checks the definitions at the root of fsys, or only the one with the given name, and returns their number and
 // all problems, sorted by files and lines. builtin are the built-in definitions for an operator's ones. If it is nil,

@@ -150,7 +150,7 @@ func (h *handlers) view(c *configs.Config) providerConfig {
 		RateLimit: httpapi.OrNull[rateLimit]{Value: (*rateLimit)(c.RateLimit)},
 		CreatedAt: httpapi.Time(c.CreatedAt), UpdatedAt: httpapi.Time(c.UpdatedAt),
 	}
-	if c.ClientID != "" || h.svc.UsesClient(c.Provider) {
+	if c.ClientID != "" || h.svc.UsesClient(c.Environment, c.Provider) {
 		out.OAuth.Value = &client{ClientID: httpapi.NullIfEmpty(c.ClientID), ClientSecretSet: c.HasSecret(),
 			ClientSecretHint: httpapi.NullIfEmpty(c.SecretHint), PrivateKeySet: c.HasPrivateKey(),
 			PrivateKeyID: httpapi.NullIfEmpty(c.KeyID),

@@ -211,7 +211,7 @@ func (live) RequireLive(context.Context, *sql.Tx, id.Environment) error { return
 
 type everyClient struct{}
 
-func (everyClient) UsesClient(string) bool { return true }
+func (everyClient) UsesClient(id.Environment, string) bool { return true }
 
 // world is a gateway with a provider.
 type world struct {

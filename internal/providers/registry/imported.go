@@ -1,0 +1,18 @@
+package registry
+
+// Import checks a definition that was made from a description of an API. It belongs to one environment, and may have
+// the slug of any definition.
+func Import(slug string, text []byte) (*Provider, error) {
+	p, problems := parse(definitionFile{name: slug + extension, data: text}, new(Registry))
+	if len(problems) > 0 {
+		return nil, newLoadError(problems)
+	}
+	p.Source = SourceImport
+	if p.Outbound != nil {
+		p.Outbound = p.Outbound.Foreign()
+	}
+	return p, nil
+}
+
+// ValidSlug reports whether a text has the form of a provider's slug.
+func ValidSlug(text string) bool { return len(text) <= 63 && word.MatchString(text) && !Reserved(text) }
