@@ -14,7 +14,7 @@ import (
 	"sallyport/internal/providers/risk"
 )
 
-var update = flag.Bool("update", false, "write the lists of misses and the tables of the page instead of comparing them")
+var update = flag.Bool("update", false, "write the generated texts instead of comparing them")
 
 // labelled is an operation with what a reader of its description says about it.
 type labelled struct {
@@ -27,8 +27,8 @@ type labelled struct {
 }
 
 // judged are the flags that the labels cover.
-var judged = []risk.Flag{risk.Destructive, risk.NotifiesPeople, risk.MovesMoney, risk.ChangesAccess, risk.ReturnsSecrets,
-	risk.Bulk, risk.RunsCode}
+var judged = []risk.Flag{risk.Destructive, risk.NotifiesPeople, risk.MovesMoney, risk.ChangesAccess,
+	risk.ReturnsSecrets, risk.Bulk, risk.RunsCode}
 
 func readLabels(t *testing.T, path string) (out []labelled) {
 	t.Helper()
@@ -94,13 +94,14 @@ func (s score) String() string {
 }
 
 // measure compares the rules with labels. Each miss is a line.
-func measure(all []labelled) (score, []string) {
+func measure(all []labelled, trusted bool) (score, []string) {
 	s := score{of: len(all), flags: map[risk.Flag]*counts{}}
 	for _, f := range judged {
 		s.flags[f] = &counts{}
 	}
 	var misses []string
 	for _, l := range all {
+		l.call.Trusted = trusted
 		r := risk.Assess(&l.call)
 		var miss []string
 		switch {
@@ -138,8 +139,9 @@ func measure(all []labelled) (score, []string) {
 	return s, misses
 }
 
-// What the rules miss on operations that readers labelled is known: a change of the rules that helps one operation and
-// harms another shows as a difference of the lists.
+// The misses of the rules on operations that readers labelled are known: a change of the rules that helps one operation and
+// harms another shows as a difference of the lists. No operation that destroys or moves money is low, and none that
+// moves money is less than high.
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	for _, set := range []struct {
@@ -148,9 +150,27 @@ func TestLabels(t *testing.T) {
 	}{{"labels", 300}} {
 		all := readLabels(t, "testdata/"+set.name+".tsv")
 		require.Len(t, all, set.size)
-		s, misses := measure(all)
-		t.Logf("%s:\n%s", set.name, s)
-		compareFile(t, "testdata/"+set.name+"-misses.txt", strings.Join(misses, "\n")+"\n")
+		for _, trusted := range []bool{false, true} {
+			s, misses := measure(all, trusted)
+			title := "document not trusted"
+			if trusted {
+				title = "document trusted"
+			}
+			t.Logf("%s, %s:\n%s", set.name, title, s)
+			for _, l := range all {
+				l.call.Trusted = trusted
+				r := risk.Assess(&l.call)
+				if slices.Contains(l.flags, risk.Destructive) || l.operation == risk.Delete || l.level == risk.Critical {
+					require.NotEqual(t, risk.Low, r.Level, "%s: %v", l.call.Name, r)
+				}
+				if slices.Contains(l.flags, risk.MovesMoney) {
+					require.False(t, risk.High.Above(r.Level), "%s: %v", l.call.Name, r)
+				}
+			}
+			if !trusted {
+				compareFile(t, "testdata/"+set.name+"-misses.txt", strings.Join(misses, "\n")+"\n")
+			}
+		}
 	}
 }
 
@@ -160,7 +180,9 @@ func compareFile(t *testing.T, path, content string) {
 	if *update {
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	}
-	was, err := os.ReadFile(path) //nolint:gosec // A file of this test.
+	was, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, string(was), content, "run go test ./internal/providers/risk -update, and read the difference")
+	if string(was) != content { // a comparison that prints both texts would hide the difference
+		t.Errorf("%s differs: run go test ./internal/providers/risk -update, and read the difference", path)
+	}
 }
