@@ -139,8 +139,8 @@ func measure(all []labelled, trusted bool) (score, []string) {
 	return s, misses
 }
 
-// The misses of the rules on operations that readers labelled are known: a change of the rules that helps one operation and
-// harms another shows as a difference of the lists. No operation that destroys or moves money is low, and none that
+// The misses of the rules on operations that readers labelled are known: a change of the rules that helps one operation
+// and harms another shows as a difference of the lists. No operation that destroys or moves money is low, and none that
 // moves money is less than high.
 func TestLabels(t *testing.T) {
 	t.Parallel()
