@@ -147,7 +147,7 @@ func TestLabels(t *testing.T) {
 	for _, set := range []struct {
 		name string
 		size int
-	}{{"labels", 300}} {
+	}{{"labels", 300}, {"zoom", 60}} {
 		all := readLabels(t, "testdata/"+set.name+".tsv")
 		require.Len(t, all, set.size)
 		for _, trusted := range []bool{false, true} {

@@ -115,8 +115,13 @@ var (
 		webhook event topic watch newsletter alert hook feed push`)}
 	access = class{"Access", "`high`, `changes_access`", list(`member membership collaborator permission role grant acl
 		policy access owner admin administrator team invitation invite saml sso scim oauth oidc openid mfa totp sharing
-		share group restriction protection privilege scope consent whitelist blacklist allowlist denylist visibility
+		share group restriction protection privilege scope consent whitelist blacklist allowlist denylist blocklist
+		blockedlist visibility
 		private public boundary firewall`)}
+	signIns = class{"Sign-in of a user", "`high`, `changes_access` where it is changed for a user or an account",
+		list(`email phone username login status state`)}
+	holders   = class{"Who signs in", "`high`, `changes_access` when created", list(`user subuser operator`)}
+	passwords = class{"What signs in", "`critical`, `changes_access` when set", list(`password passwd passphrase pin`)}
 	relations = class{"Who belongs to something", "DELETE of one is not `destructive`", list(`member membership
 		collaborator invitation reviewer assignee follower`)}
 	owners  = class{"Ownership", "`critical`, `changes_access`", list(`owner ownership takeover`)}
@@ -129,7 +134,8 @@ var (
 	codes  = class{"Code", "`high`, `runs_code` when created, changed or run", list(`workflow pipeline command shell
 		sql job function lambda script deployment`)}
 	announced = class{"Read by people", "`high`, `notifies_people` when created", list(`message comment reply post
-		mention chat discussion notification invitation invite email mail sms mms fax call tweet announcement`)}
+		mention chat discussion notification invitation invite email mail sms mms fax call tweet announcement
+		registrant panelist attendee invitee guest`)}
 	people = class{"People", "`returns_pii`", list(`user contact customer employee patient person people member profile
 		lead subscriber attendee candidate applicant guest account address phone email identity guardian student`)}
 )
@@ -153,7 +159,8 @@ func nominal(noun string) string {
 // classes returns every class, in the order of the reference page.
 func classes() []*class {
 	return []*class{&reads, &maybeReads, &creates, &updates, &issues, &destroys, &overwrites, &disables, &runs, &sends,
-		&alsoNouns, &manner, &bulks, &pretends, &money, &paid, &pays, &accounts, &settings, &watched, &access, &relations,
+		&alsoNouns, &manner, &bulks, &pretends, &money, &paid, &pays, &accounts, &settings, &watched, &access, &signIns, &holders,
+		&passwords, &relations,
 		&owners,
 		&secrets, &handedOut, &stored, &codes, &announced, &marks, &texts, &people}
 }

@@ -138,8 +138,21 @@ func (s *speech) addAccess(r *Risk, verbs, nouns []string) {
 	} else if slices.Equal(s.route.object, []string{"session"}) || slices.Equal(s.route.object, []string{"sessions"}) {
 		r.raise(High, r.Operation, 0.7, "It begins or ends sessions.", ChangesAccess)
 	}
+	s.addSignIn(r)
 	if _, found := relations.in(lastOf(s.route.object)); found && s.method == http.MethodDelete {
 		r.Flags = slices.DeleteFunc(r.Flags, func(f Flag) bool { return f == Destructive })
+	}
+}
+
+// addSignIn raises a call that makes a user, or changes how a user signs in.
+func (s *speech) addSignIn(r *Risk) {
+	about := s.route.object
+	if w, found := lastNoun(&holders, about); found && r.Operation == Create {
+		r.raise(High, r.Operation, 0.6, "It lets a "+w+" sign in.", ChangesAccess)
+	}
+	if w, found := lastNoun(&signIns, about); found && r.Operation == Update && !s.route.last &&
+		containsAny(s.route.way, "user", "users", "account", "accounts", "member", "members") {
+		r.raise(High, r.Operation, 0.6, quoted(w)+" in its path can decide who signs in.", ChangesAccess)
 	}
 }
 
@@ -153,6 +166,12 @@ func (s *speech) addSecrets(r *Risk) {
 		w, found := lastNoun(&handedOut, about)
 		if found && r.Operation == Create && !s.route.last {
 			r.raise(Critical, Create, 0.7, "It hands out a "+w+".", ChangesAccess, ReturnsSecrets)
+			break
+		}
+	}
+	for _, about := range [][]string{s.route.object, s.route.rest, s.name.rest} {
+		if w, found := lastNoun(&passwords, about); found && (r.Operation == Create || r.Operation == Update) {
+			r.raise(Critical, r.Operation, 0.7, "It sets a "+w+".", ChangesAccess)
 			break
 		}
 	}
