@@ -168,6 +168,7 @@ func isVersion(segment string) bool {
 // say nothing.
 func nameOf(method, id string, r *route) (p phrase, last string, all []string) {
 	id = strings.TrimPrefix(id, method+"_")
+	id, _, _ = strings.Cut(id, "Using"+method) // as in deletePadUsingGET
 	all = wordsOf(id)
 	if len(all) > 1 && strings.EqualFold(all[0], method) &&
 		(isVague(method) || method != http.MethodDelete && r.isSpelled(all[1:])) {

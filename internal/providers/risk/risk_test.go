@@ -58,6 +58,7 @@ func TestWords(t *testing.T) {
 		{"POST", "/notifications/{id}/read", "", risk.Medium, risk.Update, nil},
 		{"POST", "/things/get-or-create", "getOrCreateThing", risk.Medium, risk.Create, nil},
 		{"GET", "/#Action=UpdateRole", "GET_UpdateRole", risk.High, risk.Update, []risk.Flag{risk.ChangesAccess}},
+		{"GET", "/deletePad", "deletePadUsingGET", risk.High, risk.Delete, []risk.Flag{risk.Destructive}},
 		{"GET", "/imports/{id}", "getImport", risk.Low, risk.Read, nil},
 		{"GET", "/views.open", "views_open", risk.Medium, risk.Create, nil},
 		{"POST", "/users/{id}/suspension", "", risk.High, risk.Update, nil},
@@ -68,11 +69,13 @@ func TestWords(t *testing.T) {
 		{"DELETE", "/contacts", "deleteContacts", risk.Critical, risk.Delete, []risk.Flag{risk.Bulk}},
 		{"POST", "/vaults/{id}/listKeys", "Vaults_ListKeys", risk.High, risk.Read, []risk.Flag{risk.ReturnsSecrets}},
 	} {
-		r := risk.Assess(&risk.Call{Method: c.method, Path: c.path, Name: c.name})
-		require.Equal(t, c.level, r.Level, "%s %s: %v", c.method, c.name, r)
-		require.Equal(t, c.operation, r.Operation, "%s %s: %v", c.method, c.name, r)
-		require.Subset(t, r.Flags, c.flags, "%s %s: %v", c.method, c.name, r)
-		require.NotEmpty(t, r.Reasons)
+		for _, trusted := range []bool{false, true} {
+			r := risk.Assess(&risk.Call{Method: c.method, Path: c.path, Name: c.name, Trusted: trusted})
+			require.Equal(t, c.level, r.Level, "%s %s: %v", c.method, c.name, r)
+			require.Equal(t, c.operation, r.Operation, "%s %s: %v", c.method, c.name, r)
+			require.Subset(t, r.Flags, c.flags, "%s %s: %v", c.method, c.name, r)
+			require.NotEmpty(t, r.Reasons)
+		}
 	}
 }
 

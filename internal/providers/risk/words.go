@@ -200,7 +200,11 @@ func (s *speech) addVerb(r *Risk, v string) {
 
 // changedByGet are the verbs that say that a call changes something although its method reads.
 func (s *speech) changedByGet() (out []string) {
-	for _, v := range append(slices.Clone(s.words[:min(1, len(s.words))]), s.name.verb, s.last) {
+	spoken := append(slices.Clone(s.words[:min(1, len(s.words))]), s.name.verb)
+	if !changes(s.name.verb) || alsoNouns.is(s.name.verb) {
+		spoken = append(spoken, s.last)
+	}
+	for _, v := range spoken {
 		if !reads.is(v) && !maybeReads.is(v) {
 			continue
 		}
