@@ -45,7 +45,8 @@ func singular(w string) string {
 	}
 }
 
-func list(text string) []string { return strings.Fields(text) }
+// list splits words at blanks. Words that the rules of prose replace are given on their own.
+func list(text string, more ...string) []string { return append(strings.Fields(text), more...) }
 
 // The classes of verbs.
 var (
@@ -74,7 +75,7 @@ var (
 		unfollow like unlike vote upvote approve accept confirm complete finish finalize resume pause snooze unsnooze toggle
 		configure adjust reorder sync refresh convert apply reopen promote demote unarchive unlock unblock undelete mute
 		unmute subscribe publish end fail reverse save upsert increment decrement extend renew acknowledge ack dismiss claim
-		release tag untag switch swap submit grant transfer capture pay settle withdraw process`)}
+		release tag untag switch swap submit grant transfer capture pay withdraw process`, "settle")}
 )
 
 // The classes of words that are about a verb.
@@ -100,13 +101,13 @@ var (
 	money = class{"Money", "`critical`, `moves_money`; `high` where it is only in the way to what the call concerns",
 		list(`payment payout refund transfer charge withdrawal disbursement purchase checkout topup payroll remittance
 		settlement wire ach donation reversal cashout`)}
-	paid = class{"What is paid for", "`high`, `moves_money` when created; `critical` with a verb for money",
+	paid = class{"Things that are paid for", "`high`, `moves_money` when created; `critical` with a verb for money",
 		list(`invoice subscription order transaction balance wallet card fund trade loan credit deposit debit dispute
 		chargeback quote billing`)}
 	pays = class{"Verbs for money", "`critical`, `moves_money` with what is paid for", list(`pay capture refund charge
-		transfer withdraw deposit reverse void finalize accept execute cancel submit approve confirm settle disburse
-		purchase buy sell send close`)}
-	accounts = class{"What money is on", "with `transfer` money, and no ownership", list(`account bank fund balance wallet
+		transfer withdraw deposit reverse void finalize accept execute cancel submit approve confirm disburse
+		purchase buy sell send close`, "settle")}
+	accounts = class{"Accounts", "with `transfer` money, and no ownership", list(`account bank fund balance wallet
 		money cash asset`)}
 	settings = class{"About money, but no movement", "`high` after a word for money", list(`method profile recipient
 		configuration config setting domain portal term template category rule type option originator webhook consent
@@ -120,9 +121,9 @@ var (
 		private public boundary firewall`)}
 	signIns = class{"Sign-in of a user", "`high`, `changes_access` where it is changed for a user or an account",
 		list(`email phone username login status state`)}
-	holders   = class{"Who signs in", "`high`, `changes_access` when created", list(`user subuser operator`)}
-	passwords = class{"What signs in", "`critical`, `changes_access` when set", list(`password passwd passphrase pin`)}
-	relations = class{"Who belongs to something", "DELETE of one is not `destructive`", list(`member membership
+	holders   = class{"Users", "`high`, `changes_access` when created", list(`user subuser operator`)}
+	passwords = class{"Passwords", "`critical`, `changes_access` when set", list(`password passwd passphrase pin`)}
+	relations = class{"Memberships", "DELETE of one is not `destructive`", list(`member membership
 		collaborator invitation reviewer assignee follower`)}
 	owners  = class{"Ownership", "`critical`, `changes_access`", list(`owner ownership takeover`)}
 	secrets = class{"Secrets", "`high`, `changes_access`; `high`, `returns_secrets` when read", list(`token secret
@@ -159,8 +160,8 @@ func nominal(noun string) string {
 // classes returns every class, in the order of the reference page.
 func classes() []*class {
 	return []*class{&reads, &maybeReads, &creates, &updates, &issues, &destroys, &overwrites, &disables, &runs, &sends,
-		&alsoNouns, &manner, &bulks, &pretends, &money, &paid, &pays, &accounts, &settings, &watched, &access, &signIns, &holders,
-		&passwords, &relations,
+		&alsoNouns, &manner, &bulks, &pretends, &money, &paid, &pays, &accounts, &settings, &watched, &access, &signIns,
+		&holders, &passwords, &relations,
 		&owners,
 		&secrets, &handedOut, &stored, &codes, &announced, &marks, &texts, &people}
 }
