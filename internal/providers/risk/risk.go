@@ -65,6 +65,18 @@ const (
 // Operations returns every operation.
 func Operations() []Operation { return []Operation{Read, Create, Update, Delete, Opaque} }
 
+// rank orders operations by what they can destroy.
+func (o Operation) rank() int {
+	switch o {
+	case Read:
+		return 0
+	case Create, Update:
+		return 1
+	default:
+		return 2
+	}
+}
+
 // Schema returns the schema with the operations, for the API.
 func (Operation) Schema(oas.Registry) *oas.Schema { return oas.Enum(Operations()) }
 
@@ -154,12 +166,16 @@ func (d *Declared) Contradiction() string {
 		return ""
 	}
 	for _, f := range []Flag{Destructive, MovesMoney, ChangesAccess, RunsCode} {
-		if d.Operation == Read && slices.Contains(d.Flags, f) {
-			return "it is stated to read and to be " + strings.ReplaceAll(string(f), "_", " ")
+		if (d.Operation == Read || d.Level == Low) && slices.Contains(d.Flags, f) {
+			stated := "read"
+			if d.Operation != Read {
+				stated = "be low"
+			}
+			return "it is stated to " + stated + ", and as " + strings.ReplaceAll(string(f), "_", " ")
 		}
 	}
-	if d.Level == Low && (d.Operation == Delete || slices.Contains(d.Flags, Destructive)) {
-		return "it is stated to be low and to destroy"
+	if d.Level == Low && d.Operation == Delete {
+		return "it is stated to be low and to delete"
 	}
 	return ""
 }
@@ -180,12 +196,10 @@ type Call struct {
 }
 
 // Assess returns the risk of a call. The first statement of operator, definition and document that has a level decides
-// it, then scopes, then words. All of them add flags and reasons.
+// it, then scopes, then words. All of them add flags and reasons. Flags raise a level that no statement decides.
 func Assess(c *Call) Risk {
-	byWords := c.byWords()
-	out := byWords
-	out.Reasons = slices.Clone(byWords.Reasons)
-	if scopes, decided := c.byScopes(&byWords); decided {
+	out := c.byWords()
+	if scopes, decided := c.byScopes(&out); decided {
 		out = combine(scopes, out)
 	}
 	if !c.Document.isEmpty() {
@@ -207,40 +221,70 @@ func Assess(c *Call) Risk {
 	return out
 }
 
-// state lets a statement decide what it names.
+// least is the level that a call with a flag has at least.
+func (f Flag) least() Level {
+	switch f {
+	case MovesMoney:
+		return Critical
+	case Destructive, NotifiesPeople, ChangesAccess, ReturnsSecrets, RunsCode:
+		return High
+	default:
+		return Low
+	}
+}
+
+// state lets a statement decide what it names. Without a level it raises the level to that of its flags.
 func state(d *Declared, source Source, words string, before Risk) Risk {
 	out := before
-	out.Source, out.Confidence = source, 1
-	if d.Level != "" {
-		out.Level = d.Level
-	}
-	if d.Operation != "" {
-		out.Operation = d.Operation
-	}
-	out.Flags = append(slices.Clone(out.Flags), d.Flags...)
 	reason := d.Reason
 	if reason == "" {
 		reason = words + " states it."
 	}
+	level := d.Level
+	for _, f := range d.Flags {
+		if d.Level == "" && f.least().Above(before.Level) && (level == "" || f.least().Above(level)) {
+			level = f.least()
+		}
+	}
+	if d.Operation != "" {
+		out.Operation = d.Operation
+	}
+	out.Flags = append(slices.Clone(before.Flags), d.Flags...)
+	if level == "" {
+		out.Reasons = append(slices.Clone(before.Reasons), reason)
+		return out
+	}
+	out.Level, out.Source, out.Confidence = level, source, 1
 	out.Reasons = append([]string{reason}, before.Reasons...)
 	return out
 }
 
 // applyDocument is state for a document, which anyone may have written: unless it is trusted it can only raise.
 func applyDocument(c *Call, before Risk) Risk {
-	d := *c.Document
-	lowers := d.Level != "" && before.Level.Above(d.Level) && d.Level.rank() < before.Level.rank()
-	if lowers && !c.Trusted {
-		out := before
-		out.Flags = append(slices.Clone(out.Flags), d.Flags...)
-		out.Reasons = append(slices.Clone(before.Reasons), "Its document states "+string(d.Level)+
-			", which has no effect, because the document is not trusted.")
-		return out
+	if c.Trusted {
+		return state(c.Document, FromDocument, "Its document", before)
 	}
-	if !c.Trusted && d.Operation == Read {
+	d := *c.Document
+	// A call that is idempotent may be sent again, so that this flag lowers.
+	d.Flags = slices.DeleteFunc(slices.Clone(d.Flags), func(f Flag) bool { return f == Idempotent })
+	if d.Operation != "" && d.Operation.rank() <= before.Operation.rank() {
 		d.Operation = ""
 	}
-	return state(&d, FromDocument, "Its document", before)
+	ignored := ""
+	if d.Level != "" && !d.Level.Above(before.Level) {
+		if before.Level.Above(d.Level) {
+			ignored = "Its document states " + string(d.Level) + ", which has no effect, because the document is not trusted."
+		}
+		d.Level = ""
+	}
+	out := before
+	if !d.isEmpty() {
+		out = state(&d, FromDocument, "Its document", before)
+	}
+	if ignored != "" {
+		out.Reasons = append(slices.Clone(out.Reasons), ignored)
+	}
+	return out
 }
 
 // combine lets the first decide the level, and keeps the flags and reasons of both.

@@ -4,132 +4,78 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"unicode"
 )
 
-// wordsOf splits a name into lower-case words: at changes of case, and at everything that is no letter.
-func wordsOf(name string) []string {
-	var words []string
-	var word []rune
-	end := func() {
-		if len(word) > 0 {
-			words = append(words, strings.ToLower(string(word)))
-		}
-		word = word[:0]
-	}
-	runes := []rune(name)
-	for i, r := range runes {
-		switch {
-		case !unicode.IsLetter(r):
-			end()
-			continue
-		case i > 0 && unicode.IsUpper(r) && (unicode.IsLower(runes[i-1]) ||
-			i+1 < len(runes) && unicode.IsUpper(runes[i-1]) && unicode.IsLower(runes[i+1])):
-			end()
-		}
-		word = append(word, r)
-	}
-	end()
-	return words
-}
-
-// class is what a word says about a call.
-type class struct {
-	words []string
-	// verb is true of words that count only where a verb stands: first or last in a name, or last in a path.
-	verb bool
-}
-
-func (c class) in(words []string) (string, bool) {
-	for _, w := range words {
-		if slices.Contains(c.words, w) || slices.Contains(c.words, singular(w)) {
-			return w, true
-		}
-	}
-	return "", false
-}
-
-// singular cuts the ending of a plural, as far as the words of the classes need it.
-func singular(w string) string {
-	switch {
-	case strings.HasSuffix(w, "ies"):
-		return strings.TrimSuffix(w, "ies") + "y"
-	case strings.HasSuffix(w, "sses"), strings.HasSuffix(w, "xes"), strings.HasSuffix(w, "ches"):
-		return strings.TrimSuffix(w, "es")
-	case strings.HasSuffix(w, "ss"):
-		return w
-	default:
-		return strings.TrimSuffix(w, "s")
-	}
-}
-
-func list(text string) []string { return strings.Fields(text) }
-
-// The classes of verbs.
-var (
-	reads = class{list(`get list read search query find fetch show describe lookup count check validate verify preview
-		estimate calculate compute compare download view retrieve browse head exists resolve suggest autocomplete
-		analyze detect explain filter aggregate render parse translate convert geocode match quote diff test ping
-		lint dryrun simulate inspect`), true}
-	creates = class{list(`create add insert new register upload import make generate clone copy fork duplicate start
-		open`), true}
-	destroys = class{list(`delete remove destroy purge erase drop wipe clear truncate revoke terminate expire void
-		uninstall unlink detach disconnect deregister unregister disassociate empty flush reset kill discard`), true}
-	disables = class{list(`disable deactivate suspend cancel close archive block ban kick lock merge
-		stop abort reject decline unsubscribe restrict overwrite rollback restore`), true}
-	bulks = class{list(`batch bulk all multi mass many`), false}
-	sends = class{list(`send email mail sms mms publish broadcast tweet dial fax announce blast notify invite
-		invitation remind`), false}
-	tellsPeople = class{list(`message comment reply post note reaction review mention chat notification`), false}
-	money       = class{list(`payment payout refund transfer charge withdrawal disbursement purchase checkout topup
-		payroll billing remittance settlement wire ach donation capture pay`), false}
-	paid = class{list(`invoice subscription order transaction balance wallet card fund trade quote loan credit
-		deposit debit`), false}
-	access = class{list(`member membership collaborator permission role grant acl policy access owner admin
-		administrator team invitation invite saml sso scim oauth mfa totp session sharing share group`), false}
-	secrets = class{list(`token secret password passwd credential passphrase apikey privatekey pat webhooksecret
-		signingkey accesskey`), false}
-	people = class{list(`user contact customer employee patient person people member profile lead subscriber attendee
-		candidate applicant guest account address phone email identity guardian student`), false}
-	codes = class{list(`execute exec eval run script deploy deployment dispatch invoke workflow pipeline command shell
-		sql job function lambda`), false}
-	owners = class{list(`ownership takeover`), false}
-)
-
-// byWords judges by the method, and by the words of name, path and summary.
+// byWords judges by the method, and by the words of path and name. A name can lower a call only if the document is
+// trusted that it comes from, because the provider does what the path says.
 func (c *Call) byWords() Risk {
-	name, path := wordsOf(c.Name), c.pathWords()
-	if len(name) > 1 && strings.EqualFold(name[0], c.Method) {
-		name = name[1:] // ids such as PostRefunds begin with the method
+	full := c.judge(c.said())
+	if c.Trusted {
+		return full
 	}
-	verbs := verbsOf(name, path)
-	if len(name) == 0 {
-		if first := wordsOf(c.Summary); len(first) > 0 {
-			verbs = append(verbs, first[0])
-		}
+	return moreCautious(c.judge(""), full)
+}
+
+// said is the id of the operation, or what stands for it: the fragment of its path, which is not sent, or the first
+// word of its summary.
+func (c *Call) said() string {
+	if len(wordsOf(c.Name)) > 0 {
+		return c.Name
 	}
-	all := append(slices.Clone(name), path...)
+	if _, fragment, found := strings.Cut(c.Path, "#"); found && fragment != "" {
+		return fragment[strings.LastIndex(fragment, "=")+1:]
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(c.Summary), " ")
+	return first
+}
+
+// moreCautious returns the higher of two views of a call, with the flags of both.
+func moreCautious(a, b Risk) Risk {
+	flags := slices.DeleteFunc(append(slices.Clone(a.Flags), b.Flags...), func(f Flag) bool {
+		return f == Idempotent && (!slices.Contains(a.Flags, f) || !slices.Contains(b.Flags, f))
+	})
+	out := b
+	if a.Level.Above(b.Level) {
+		out = a
+	}
+	if a.Operation.rank() > b.Operation.rank() {
+		out.Operation = a.Operation
+	} else {
+		out.Operation = b.Operation
+	}
+	out.Flags = flags
+	return out
+}
+
+// speech is what path and name say.
+type speech struct {
+	method string
+	route  route
+	// name is the id as a phrase, last its last word if that is a verb, and words all of its words.
+	name  phrase
+	last  string
+	words []string
+	// surely says that the first word of the name is a verb and no noun.
+	surely bool
+}
+
+// judge judges by method and path, and by a name that is not empty.
+func (c *Call) judge(name string) Risk {
+	s := speech{method: c.Method, route: routeOf(c.Method, c.Path)}
+	if name != "" {
+		s.name, s.last, s.words = nameOf(c.Method, name, &s.route)
+		// An API whose path names an action, as in /#Action=TagRole, names it by a verb.
+		s.surely = strings.HasSuffix(c.Path, "="+strings.TrimPrefix(name, c.Method+"_"))
+	}
 	r := c.byMethod()
-	destroyed, isDestroyed := destroys.in(verbs)
-	disabled, isDisabled := disables.in(verbs)
-	read, isRead := reads.in(verbs[:min(1, len(verbs))])
-	if !isRead {
-		read, isRead = reads.in(lastOf(path))
+	s.addVerbs(&r)
+	if r.Operation != Read {
+		s.addNouns(&r)
 	}
-	created, isCreated := creates.in(verbs)
-	switch {
-	case isDestroyed:
-		r.raise(High, Delete, 0.9, quoted(destroyed)+" in its name destroys something.", Destructive)
-	case isDisabled:
-		r.raise(High, Update, 0.8, quoted(disabled)+" in its name takes something away or cannot be undone.")
-		r.Operation = Update
-	case r.Operation != Read && r.Level != High && isRead:
-		r = Risk{Level: Low, Operation: Read, Confidence: 0.6, Source: FromWords,
-			Reasons: []string{quoted(read) + " in its name reads, although its method is " + c.Method + "."}}
-	case r.Operation == Read && isCreated && len(name) > 0 && name[0] == created:
-		r.raise(Medium, Create, 0.6, quoted(created)+" in its name makes a change, although its method is "+c.Method+".")
+	s.addSecrets(&r)
+	if _, found := people.in(slices.Concat(s.words, s.route.way)); found {
+		r.Flags = append(r.Flags, ReturnsPII)
 	}
-	c.addNouns(&r, all)
 	return r
 }
 
@@ -157,134 +103,167 @@ func (c *Call) byMethod() Risk {
 	}
 }
 
-// addNouns raises by what the call is about. A call that reads does nothing with it.
-func (c *Call) addNouns(r *Risk, all []string) {
-	if w, found := secrets.in(all); found && r.Operation != Read {
-		r.raise(High, r.Operation, 0.8, "It changes or hands out a "+singular(w)+".", ChangesAccess)
-		if r.Operation == Create {
-			r.Flags = append(r.Flags, ReturnsSecrets)
+// verbs are the words that can be the verb of the call, the most likely first.
+func (s *speech) verbs() (out []string) {
+	if s.name.verb != "" && (!alsoNouns.is(s.name.verb) || s.route.verb == "") {
+		out = append(out, s.name.verb)
+	}
+	for _, v := range []string{s.route.verb, s.last, s.name.verb} {
+		if v != "" && !slices.Contains(out, v) {
+			out = append(out, v)
 		}
-	} else if found && secretIsRead(all) {
-		r.raise(High, Read, 0.5, "It may return a "+singular(w)+".", ReturnsSecrets)
 	}
-	if _, found := people.in(all); found {
-		r.Flags = append(r.Flags, ReturnsPII)
+	for i, w := range s.words {
+		joined := i > 0 && (s.words[i-1] == "or" || s.words[i-1] == "and") && changes(w)
+		destroy := destroys.is(w) && !alsoNouns.is(w)
+		if (joined || destroy) && !slices.Contains(out, w) {
+			out = append(out, w)
+		}
 	}
+	return out
+}
+
+// changes reports whether a verb makes a change.
+func changes(verb string) bool { return isVerb(verb) && !reads.is(verb) && !maybeReads.is(verb) }
+
+// addVerbs decides what the call does, and how much harm the verb says.
+func (s *speech) addVerbs(r *Risk) {
+	verbs := s.verbs()
 	if r.Operation == Read {
+		if verbs = s.changedByGet(); len(verbs) == 0 {
+			return
+		}
+		*r = Risk{Level: Medium, Operation: Update, Confidence: 0.6, Source: FromWords,
+			Reasons: []string{quoted(verbs[0]) + " in its name or path makes a change, although its method is " + s.method +
+				"."}}
+	}
+	if s.method == http.MethodPost && s.readByPost(verbs) {
+		*r = Risk{Level: Low, Operation: Read, Confidence: 0.6, Source: FromWords, Reasons: []string{
+			quoted(verbs[0]) + " in its name or path reads, although its method is " + s.method + "."}}
 		return
 	}
-	if w, found := money.in(all); found {
-		r.raise(Critical, r.Operation, 0.8, quoted(w)+" in its name or path moves money.", MovesMoney)
-	} else if w, found := paid.in(all); found {
-		r.raise(High, r.Operation, 0.6, quoted(w)+" in its name or path may move money.", MovesMoney)
+	if r.Operation != Opaque {
+		s.chooseOperation(r, verbs)
 	}
-	if w, found := owners.in(all); found {
-		r.raise(Critical, r.Operation, 0.8, quoted(w)+" in its name or path changes to whom something belongs.",
-			ChangesAccess)
+	for _, v := range verbs {
+		s.addVerb(r, v)
 	}
-	if w, found := access.in(all); found {
-		r.raise(High, r.Operation, 0.7, quoted(w)+" in its name or path changes who has access.", ChangesAccess)
+	if w, found := marks.in(lastOf(s.route.object)); found && r.Operation == Delete && r.Level == High {
+		r.Level, r.Confidence = Medium, 0.7
+		r.Reasons = append([]string{quoted(w) + " in its path is a mark that can be set again."}, r.Reasons...)
+		r.Flags = slices.DeleteFunc(r.Flags, func(f Flag) bool { return f == Destructive })
 	}
-	if w, found := codes.in(all); found {
-		r.raise(High, r.Operation, 0.6, quoted(w)+" in its name or path may run code.", RunsCode)
+}
+
+// chooseOperation chooses the operation by the first verb. PUT and PATCH update, DELETE deletes.
+func (s *speech) chooseOperation(r *Risk, verbs []string) {
+	if r.Operation == Delete || s.method == http.MethodPut || s.method == http.MethodPatch {
+		return
 	}
-	if w, found := sends.in(all); found {
-		r.raise(High, r.Operation, 0.8, quoted(w)+" in its name or path reaches people.", NotifiesPeople)
-	} else if w, found := tellsPeople.in(all); found {
-		r.raise(Medium, r.Operation, 0.7, quoted(w)+" in its name or path is seen by people.", NotifiesPeople)
+	switch {
+	case len(verbs) == 0:
+		if s.route.last {
+			r.Operation = Update // a POST to one thing, rather than to a list of them
+		}
+	case verbs[0] == "add" && slices.Contains(s.name.rest, "to"):
+		r.Operation = Update
+	case creates.is(verbs[0]), issues.is(verbs[0]), sends.is(verbs[0]), runs.is(verbs[0]):
+		r.Operation = Create
+	case updates.is(verbs[0]), maybeReads.is(verbs[0]), disables.is(verbs[0]), overwrites.is(verbs[0]):
+		r.Operation = Update
 	}
-	if w, found := bulks.in(all); found {
-		level := r.Level
-		if r.Operation == Delete {
+}
+
+// addVerb raises by a verb that makes a change.
+func (s *speech) addVerb(r *Risk, v string) {
+	where := quoted(v) + " in its name or path "
+	switch {
+	case destroys.is(v):
+		r.raise(High, Delete, 0.9, where+"destroys something.", Destructive)
+	case overwrites.is(v):
+		r.raise(High, Update, 0.8, where+"overwrites something.", Destructive)
+	case disables.is(v):
+		r.raise(High, Update, 0.8, where+"takes something away or cannot be undone.")
+	case runs.is(v):
+		if _, found := money.in(s.nouns()); found {
+			return
+		}
+		level := High
+		if _, found := codes.in(s.nouns()); found {
 			level = Critical
 		}
-		r.raise(level, r.Operation, r.Confidence, quoted(w)+" in its name or path concerns many things in one call.", Bulk)
+		r.raise(level, r.Operation, 0.7, where+"runs something.", RunsCode)
+	case sends.is(v):
+		r.raise(High, r.Operation, 0.8, where+"reaches people.", NotifiesPeople)
 	}
 }
 
-// secretIsRead reports whether a secret is what a reading call is about, rather than something in its way.
-func secretIsRead(all []string) bool {
-	_, last := secrets.in(lastOf(all))
-	return last
-}
-
-func lastOf(words []string) []string { return words[max(0, len(words)-1):] }
-
-// verbsOf returns the words that can be the verb of a call: those of its name, the first and the last one before
-// others, and the last of its path.
-func verbsOf(name, path []string) []string {
-	var verbs []string
-	if len(name) > 0 {
-		verbs = append(verbs, name[0])
-		if len(name) > 1 {
-			verbs = append(verbs, name[len(name)-1])
-			verbs = append(verbs, name[1:len(name)-1]...)
-		}
+// changedByGet are the verbs that say that a call changes something although its method reads.
+func (s *speech) changedByGet() (out []string) {
+	spoken := append(slices.Clone(s.words[:min(1, len(s.words))]), s.name.verb)
+	if !changes(s.name.verb) || alsoNouns.is(s.name.verb) {
+		spoken = append(spoken, s.last)
 	}
-	return append(verbs, lastOf(path)...)
-}
-
-// pathWords are the words of a path without its parameters and version.
-func (c *Call) pathWords() []string {
-	var words []string
-	for segment := range strings.SplitSeq(c.Path, "/") {
-		before, after, templated := strings.Cut(segment, "{")
-		if templated {
-			_, after, _ = strings.Cut(after, "}")
-			segment = before + " " + after
-		}
-		if len(segment) > 1 && segment[0] == 'v' && segment[1] >= '0' && segment[1] <= '9' {
+	for _, v := range spoken {
+		if !reads.is(v) && !maybeReads.is(v) {
 			continue
 		}
-		words = append(words, wordsOf(segment)...)
+		if s.route.dotted && changes(s.route.verb) && !alsoNouns.is(s.route.verb) {
+			return []string{s.route.verb}
+		}
+		return nil
 	}
-	return words
+	named := s.surely || slices.Contains([]string{"update", "set", "put"}, s.name.verb) && len(s.name.rest) > 0
+	for _, v := range []struct {
+		verb   string
+		surely bool
+	}{{s.name.verb, named}, {s.route.verb, s.route.dotted}, {s.last, false}} {
+		if changes(v.verb) && (v.surely || !alsoNouns.is(v.verb)) && !slices.Contains(out, v.verb) {
+			out = append(out, v.verb)
+		}
+	}
+	return out
+}
+
+// readByPost reports whether the first verb reads, and nothing says that the call makes a change.
+func (s *speech) readByPost(verbs []string) bool {
+	if len(verbs) == 0 || slices.ContainsFunc(verbs, changes) {
+		return false
+	}
+	if reads.is(verbs[0]) {
+		return true
+	}
+	_, dangerous := firstIn(s.nouns(), &money, &paid, &codes, &secrets)
+	return !dangerous && (s.name.verb == verbs[0] || !s.route.parameters) &&
+		!containsAny(s.route.rest, "in", "out")
+}
+
+// nouns are the words that can say what the call is about.
+func (s *speech) nouns() []string { return slices.Concat(s.route.object, s.route.rest, s.name.rest) }
+
+// raise raises the level if the other one is higher, and notes why. Unknown stays unless the other one is as high.
+func (r *Risk) raise(level Level, op Operation, confidence float64, reason string, flags ...Flag) {
+	r.Flags = append(r.Flags, flags...)
+	if r.Operation != Opaque && op.rank() > r.Operation.rank() {
+		r.Operation = op
+	}
+	if !level.Above(r.Level) && (r.Level != Unknown || Unknown.Above(level)) {
+		r.Reasons = append(r.Reasons, reason)
+		return
+	}
+	r.Level, r.Confidence, r.Source = level, confidence, FromWords
+	r.Reasons = append([]string{reason}, r.Reasons...)
 }
 
 func quoted(word string) string { return "“" + word + "”" }
 
-// raise raises the level if the other one is higher, and notes why.
-func (r *Risk) raise(level Level, op Operation, confidence float64, reason string, flags ...Flag) {
-	r.Flags = append(r.Flags, flags...)
-	if level.Above(r.Level) || r.Level == Unknown {
-		r.Level, r.Confidence, r.Source = level, confidence, FromWords
-		r.Reasons = append([]string{reason}, r.Reasons...)
-		if op == Delete || r.Operation == Read || r.Operation == Opaque {
-			r.Operation = op
-		}
-		return
-	}
-	r.Reasons = append(r.Reasons, reason)
-}
+func lastOf(words []string) []string { return words[max(0, len(words)-1):] }
 
-// byScopes judges by the words of OAuth scopes. It decides nothing where words and scopes contradict each other.
-func (c *Call) byScopes(words *Risk) (Risk, bool) {
-	if len(c.Scopes) == 0 {
-		return Risk{}, false
-	}
-	read, admin := true, ""
-	for _, scope := range c.Scopes {
-		w := wordsOf(scope)
-		if _, reading := (class{words: list("read readonly view viewer search")}).in(w); !reading ||
-			containsAny(w, "write", "manage", "admin", "delete", "edit", "modify", "full") {
-			read = false
-		}
-		if containsAny(w, "admin", "owner") && admin == "" {
-			admin = scope
+func firstIn(words []string, of ...*class) (string, bool) {
+	for _, c := range of {
+		if w, found := c.in(words); found {
+			return w, true
 		}
 	}
-	switch {
-	case read && words.Level == Medium && c.Method == http.MethodPost && len(words.Flags) == 0:
-		return Risk{Level: Low, Operation: Read, Source: FromScopes, Confidence: 0.8,
-			Reasons: []string{"The scopes that it needs permit reading only."}}, true
-	case admin != "" && words.Operation != Read && High.Above(words.Level):
-		return Risk{Level: High, Operation: words.Operation, Source: FromScopes, Confidence: 0.8,
-			Reasons: []string{"It needs the scope " + admin + "."}}, true
-	default:
-		return Risk{}, false
-	}
-}
-
-func containsAny(words []string, of ...string) bool {
-	return slices.ContainsFunc(of, func(w string) bool { return slices.Contains(words, w) })
+	return "", false
 }
