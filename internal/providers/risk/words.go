@@ -123,7 +123,7 @@ func (c *Call) byWords() Risk {
 	case isDisabled:
 		r.raise(High, Update, 0.8, quoted(disabled)+" in its name takes something away or cannot be undone.")
 		r.Operation = Update
-	case r.Operation != Read && r.Level != High && isRead:
+	case r.Operation != Read && r.Level != High && isRead && !c.Writes:
 		r = Risk{Level: Low, Operation: Read, Confidence: 0.6, Source: FromWords,
 			Reasons: []string{quoted(read) + " in its name reads, although its method is " + c.Method + "."}}
 	case r.Operation == Read && isCreated && len(name) > 0 && name[0] == created:
@@ -206,6 +206,14 @@ func (c *Call) addNouns(r *Risk, all []string) {
 func secretIsRead(all []string) bool {
 	_, last := secrets.in(lastOf(all))
 	return last
+}
+
+// NamesSecret reports whether a name is that of a secret, such as a token. The tokens by which lists are continued are
+// none.
+func NamesSecret(name string) bool {
+	words := wordsOf(name)
+	_, secret := secrets.in(words)
+	return secret && !containsAny(words, "next", "page", "continuation", "cursor", "sync")
 }
 
 func lastOf(words []string) []string { return words[max(0, len(words)-1):] }
