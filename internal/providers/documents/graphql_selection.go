@@ -189,7 +189,7 @@ func (c *gqlSelector) fillConnection(sel *gqlSelection, connection *gqlConnectio
 // child adds an object to a selection.
 func (c *gqlSelector) child(sel *gqlSelection, f *gqlField, key string) *gqlSelection {
 	child := &gqlSelection{on: f.of, within: sel, level: sel.level, indent: sel.indent + 1, lists: sel.lists}
-	child.lines = 4*sel.indent + len(key) + len(f.name) + len(": (first: 10) {\n}\n")
+	child.lines = 4*sel.indent + aliased(f, key) + len("(first: 10) {\n}\n")
 	sel.chosen = append(sel.chosen, &gqlChosen{key: key, field: f, of: child})
 	return child
 }
@@ -287,6 +287,14 @@ func (c *gqlSelector) leaves(sel *gqlSelection, share int, wanted func(*gqlField
 	}
 }
 
+// aliased is the length of the name of a field with the name that it gets in the response.
+func aliased(f *gqlField, key string) int {
+	if key == f.name {
+		return len(key)
+	}
+	return len(key) + len(": ") + len(f.name)
+}
+
 // mayBeText reports whether a scalar can have a text.
 func (t *gqlType) mayBeText() bool {
 	return t.kind == gqlScalar && t.name != "Boolean" && t.name != "Int" && t.name != "Float"
@@ -294,7 +302,7 @@ func (t *gqlType) mayBeText() bool {
 
 // leaf chooses a scalar.
 func (c *gqlSelector) leaf(sel *gqlSelection, f *gqlField, key string) bool {
-	if !c.take(2*sel.indent + len(key) + len(f.name) + len(": \n")) {
+	if !c.take(2*sel.indent + aliased(f, key) + len("\n")) {
 		return false
 	}
 	sel.chosen = append(sel.chosen, &gqlChosen{key: key, field: f})
