@@ -16,7 +16,8 @@ type Action struct {
 	Title, Description string
 	Tags               []string
 	Deprecated         bool
-	// Method is upper-case. Path is a template with names in braces, relative to the base URL.
+	// Method is upper-case. Path is a template with names in braces, relative to the base URL; empty for the base URL
+	// itself.
 	Method, Path string
 	// Input is a JSON Schema (2020-12) of one flat object, and Output that of a successful response; nil if it is not
 	// known.

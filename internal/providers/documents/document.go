@@ -60,6 +60,8 @@ type Document struct {
 	names     map[uint32]string
 	taken     map[string]bool
 	fragments map[fragmentKey]*fragment
+	// graphql is nil for other formats.
+	graphql *gqlSchema
 }
 
 // Open reads a document in JSON. Errors are *Problem.
@@ -115,7 +117,8 @@ func problemAt(v jsonindex.Value, message string) *Problem {
 // Result is an operation of a document: an action, or the reason why there is none.
 type Result struct {
 	Action *actions.Action
-	// Method and Path name the operation, and Left is why it was left out; nil if it was not.
+	// Method and Path name the operation, and Left is why it was left out; nil if it was not. Of a GraphQL schema, they
+	// are query, mutation or subscription, and the name of the field.
 	Method, Path string
 	Left         *Problem
 	// Notes say what of its description the action does not have.
@@ -139,6 +142,9 @@ func methods() []string {
 // is kept but the definitions that it shares with others. The error is a *Problem of the document as a whole; there is
 // none after the first operation.
 func (d *Document) Operations() (iter.Seq[Result], error) {
+	if d.graphql != nil {
+		return d.graphql.operations()
+	}
 	list, err := d.find()
 	if err != nil {
 		return nil, err

@@ -182,8 +182,12 @@ func (d *Declared) Contradiction() string {
 
 // Call describes a call, as far as its document does.
 type Call struct {
-	// Method is upper-case, Path has names in braces.
+	// Method is upper-case, Path has names in braces. A query of GraphQL is a GET and a mutation a POST here, although
+	// both are sent by POST.
 	Method, Path string
+	// Writes is true of a call that is declared to make a change, as a mutation of GraphQL is. Its words do not make it
+	// one that reads.
+	Writes bool
 	// Name is the id of the operation, in any spelling; empty for none. Summary is one sentence.
 	Name, Summary string
 	// Scopes are OAuth scopes that it needs.

@@ -119,6 +119,27 @@ func notLowered(rt *rapid.T, before, after risk.Risk) {
 	require.NotEmpty(rt, after.Reasons)
 }
 
+// Words do not make a call read that is declared to write, and raise its risk as they do for others.
+func TestWritesAreNoReads(t *testing.T) {
+	t.Parallel()
+	for name, level := range map[string]risk.Level{"resolveThread": risk.Medium, "verifyDomain": risk.Medium,
+		"deleteThread": risk.High, "payOrder": risk.Critical} {
+		r := risk.Assess(&risk.Call{Method: "POST", Name: name, Writes: true, Trusted: true})
+		require.Equal(t, level, r.Level, name)
+		require.NotEqual(t, risk.Read, r.Operation, name)
+	}
+	require.Equal(t, risk.Low, risk.Assess(&risk.Call{Method: "POST", Name: "searchThreads", Trusted: true}).Level)
+}
+
+// Names of secrets are recognised, and those of the tokens of pages are none.
+func TestNamesOfSecrets(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{"apiToken": true, "webhook_secrets": true, "password": true,
+		"nextToken": false, "nextPageToken": false, "name": false} {
+		require.Equal(t, want, risk.NamesSecret(name), name)
+	}
+}
+
 // A document that is not trusted raises a risk and never lowers it: neither by a statement, nor by an id, a summary, a
 // fragment of the path or scopes. Operators and definitions do both.
 func TestUntrustedDocumentsOnlyRaise(t *testing.T) {

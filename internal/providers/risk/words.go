@@ -51,6 +51,8 @@ func moreCautious(a, b Risk) Risk {
 type speech struct {
 	method string
 	route  route
+	// writes is Call.Writes.
+	writes bool
 	// name is the id as a phrase, last its last word if that is a verb, and words all of its words.
 	name  phrase
 	last  string
@@ -61,7 +63,7 @@ type speech struct {
 
 // judge judges by method and path, and by a name that is not empty.
 func (c *Call) judge(name string) Risk {
-	s := speech{method: c.Method, route: routeOf(c.Method, c.Path)}
+	s := speech{method: c.Method, route: routeOf(c.Method, c.Path), writes: c.Writes}
 	if name != "" {
 		s.name, s.last, s.words = nameOf(c.Method, name, &s.route)
 		// An API whose path names an action, as in /#Action=TagRole, names it by a verb.
@@ -227,7 +229,7 @@ func (s *speech) changedByGet() (out []string) {
 
 // readByPost reports whether the first verb reads, and nothing says that the call makes a change.
 func (s *speech) readByPost(verbs []string) bool {
-	if len(verbs) == 0 || slices.ContainsFunc(verbs, changes) {
+	if s.writes || len(verbs) == 0 || slices.ContainsFunc(verbs, changes) {
 		return false
 	}
 	if reads.is(verbs[0]) {
@@ -256,6 +258,14 @@ func (r *Risk) raise(level Level, op Operation, confidence float64, reason strin
 }
 
 func quoted(word string) string { return "“" + word + "”" }
+
+// NamesSecret reports whether a name is that of a secret, such as a token. The tokens by which lists are continued are
+// none.
+func NamesSecret(name string) bool {
+	words := wordsOf(name)
+	_, secret := secrets.in(words)
+	return secret && !containsAny(words, "next", "page", "continuation", "cursor", "sync")
+}
 
 func lastOf(words []string) []string { return words[max(0, len(words)-1):] }
 
