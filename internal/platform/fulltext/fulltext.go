@@ -1,0 +1,48 @@
+// Package fulltext searches short documents by words: in immutable segments, in memory. See README.md.
+package fulltext
+
+// Field is a part of a document. A word counts by the field that it is in.
+type Field uint8
+
+// The fields. Kind has words for what a document does, such as create or list, and Head those of the last part of its
+// path that is no parameter: what it is about.
+const (
+	Name Field = iota
+	Title
+	Provider
+	Tags
+	Path
+	Description
+	Kind
+	Head
+	fields
+)
+
+// MaxDocuments is how many documents a segment has at most.
+const MaxDocuments = 1 << 20
+
+// Document is what a segment finds. All fields are optional, and may have any bytes.
+type Document struct {
+	// Name is an identifier, in snake case, camel case or with other marks between its words.
+	Name string
+	// Title is a line, and Description a text in which tags of HTML and the addresses of links are left out.
+	Title, Description string
+	// Provider names the thing that the document belongs to, in all ways that people write it: "github GitHub".
+	Provider string
+	Tags     []string
+	// Path is a path of a URL. Segments in braces are parameters, and are no words.
+	Path string
+	// Kind says what the document does, in one or two words: "create".
+	Kind string
+	// Prior raises or lowers the document for every query: its score is multiplied by 1 + Prior. It is kept in 254 steps
+	// between -1 and 1.
+	Prior float32
+}
+
+// Hit is a document that was found: its number in its segment, from 0 in the order in which documents were added, and the
+// place of the segment among those searched.
+type Hit struct {
+	Segment, Doc int
+	// Score orders the hits of one search. It has no meaning beyond it.
+	Score float64
+}

@@ -1,0 +1,280 @@
+package fulltext
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync"
+)
+
+// Limits of the hits of a search.
+const (
+	// DefaultLimit is how many hits a search returns that does not say it, and MaxLimit how many it can ask for.
+	DefaultLimit = 20
+	MaxLimit     = 1000
+)
+
+// Options say what a search returns.
+type Options struct {
+	// Limit is how many hits are returned; 0 is DefaultLimit, and more than MaxLimit is MaxLimit.
+	Limit int
+	// Accept leaves out documents for which it returns false. It is called for those only that would be among the hits.
+	Accept func(segment, doc int) bool
+	// Boosts multiply the scores of the documents of each segment; segments without one have 1. A segment whose boost is
+	// not positive is left out.
+	Boosts []float32
+}
+
+// scratch is the memory of a search, for the next one.
+type scratch struct {
+	splitter *splitter
+	raw      [][]byte
+	texts    []byte
+	groups   []group
+	terms    []term
+	// found are the terms that are in segments, in the order of the segments; typos are the same for similar words.
+	found, typos []foundTerm
+	cells        []cell
+	touched      []uint32
+	bonuses      [256]float32
+	top          []Hit
+}
+
+// foundTerm says that a segment has a term, as a word of this number.
+type foundTerm struct{ segment, term, word int32 }
+
+// cell is what is known of a document of the segment that is being searched.
+type cell struct {
+	// score is the sum of all groups, and last is what the last group that the document has contributes.
+	score, last float32
+	// share is that of the groups that the document has, and groups has a bit for each.
+	share  float32
+	groups uint32
+}
+
+var pool = sync.Pool{New: func() any { return newScratch() }}
+
+func newScratch() *scratch {
+	s := &scratch{splitter: newSplitter()}
+	for places := range s.bonuses {
+		for field, bonus := range map[Field]float32{Provider: providerBonus, Kind: kindBonus, Head: headBonus} {
+			if places&(1<<field) != 0 {
+				s.bonuses[places] += bonus
+			}
+		}
+	}
+	return s
+}
+
+// Search returns the documents of all segments that match a query best, the best first. A query is a text; no part of
+// it has a meaning of its own. Documents of the same score are in the order of the segments, and in that of their
+// numbers. How rare a word is follows from all segments together, so that scores of different segments can be compared.
+func Search(segments []*Segment, query string, o Options) []Hit {
+	s, _ := pool.Get().(*scratch) //nolint:errcheck // the pool makes nothing else
+	s.parse(query)
+	s.find(segments)
+	s.weigh(segments)
+	s.top = s.top[:0]
+	limit := o.Limit
+	if limit <= 0 {
+		limit = DefaultLimit
+	}
+	limit = min(limit, MaxLimit)
+	found, typos := s.found, s.typos
+	for i, segment := range segments {
+		boost := float32(1)
+		if i < len(o.Boosts) {
+			boost = o.Boosts[i]
+		}
+		any := false
+		for _, list := range []*[]foundTerm{&found, &typos} {
+			for len(*list) > 0 && int((*list)[0].segment) == i {
+				if boost > 0 {
+					s.score(segment, (*list)[0])
+					any = true
+				}
+				*list = (*list)[1:]
+			}
+		}
+		if any {
+			s.collect(segment, i, boost, limit, o.Accept)
+		}
+	}
+	slices.SortFunc(s.top, func(a, b Hit) int {
+		if before(a, b) {
+			return -1
+		}
+		return 1
+	})
+	hits := slices.Clone(s.top)
+	// Not deferred: after a panic of Accept, the cells are not clear.
+	pool.Put(s)
+	return hits
+}
+
+// find looks for all terms in all segments.
+func (s *scratch) find(segments []*Segment) {
+	s.found, s.typos = s.found[:0], s.typos[:0]
+	for i, segment := range segments {
+		for j := range s.terms {
+			t := &s.terms[j]
+			add := func(word int) {
+				_, count := segment.list(word)
+				t.found += count
+				s.found = append(s.found, foundTerm{int32(i), int32(j), int32(word)}) //nolint:gosec // all are small
+			}
+			if t.prefix {
+				segment.withPrefix(t.text, maxPrefixed, add)
+			} else if word := segment.find(t.text); word >= 0 {
+				add(word)
+			}
+		}
+	}
+	typos := 0
+	for _, g := range s.groups {
+		nowhere := g.characters >= shortestTypo && typos < maxTypos
+		for _, t := range s.terms[g.first:g.end] {
+			nowhere = nowhere && t.found == 0
+		}
+		if nowhere {
+			typos++
+			s.findSimilar(segments, g.first)
+		}
+	}
+	slices.SortStableFunc(s.typos, func(a, b foundTerm) int { return int(a.segment - b.segment) })
+}
+
+// findSimilar looks for words that are similar to a term.
+func (s *scratch) findSimilar(segments []*Segment, of int) {
+	t := &s.terms[of]
+	t.weight = typoWeight
+	for i, segment := range segments {
+		segment.similar(t.text, maxSimilar, func(word int) {
+			_, count := segment.list(word)
+			t.found += count
+			s.typos = append(s.typos, foundTerm{int32(i), int32(of), int32(word)}) //nolint:gosec // all are small
+		})
+	}
+}
+
+// weigh sets the weights of the groups. A word that is nowhere counts as often as that which is found in its place.
+func (s *scratch) weigh(segments []*Segment) {
+	all := 0
+	for _, segment := range segments {
+		all += segment.docs
+	}
+	total := float32(0)
+	for i := range s.groups {
+		g := &s.groups[i]
+		have := s.terms[g.first].found
+		if have == 0 {
+			for _, t := range s.terms[g.first:g.end] {
+				have = max(have, t.found)
+			}
+		}
+		g.rarity = rarity(have, all)
+		if g.share = 0; have > 0 {
+			g.share = max(g.rarity, leastWeight)
+		}
+		total += g.share
+	}
+	for i := range s.groups {
+		s.groups[i].share /= max(total, leastWeight)
+	}
+}
+
+// score adds what a term contributes to the documents of a segment. A document counts the best term of each group; the
+// terms of a group come one after the other.
+func (s *scratch) score(segment *Segment, f foundTerm) {
+	if len(s.cells) < segment.docs {
+		s.cells = make([]cell, segment.docs)
+	}
+	t := &s.terms[f.term]
+	g := &s.groups[t.group]
+	bit := uint32(1) << t.group
+	perImpact := t.weight * g.rarity / 255
+	list, count := segment.list(int(f.word))
+	doc := -1
+	for range count {
+		step := int(list[0])
+		if step < 0x80 {
+			list = list[1:]
+		} else {
+			long, n := binary.Uvarint(list)
+			step, list = int(long), list[n:] //nolint:gosec // at most the number of documents
+		}
+		doc += step
+		contribution := perImpact*float32(list[0]) + t.weight*s.bonuses[list[1]]
+		list = list[2:]
+		c := &s.cells[doc]
+		switch {
+		case c.groups&bit == 0:
+			if c.groups == 0 {
+				s.touched = append(s.touched, uint32(doc)) //nolint:gosec // at most MaxDocuments
+			}
+			c.groups |= bit
+			c.score += contribution
+			c.share += g.share
+			c.last = contribution
+		case contribution > c.last:
+			c.score += contribution - c.last
+			c.last = contribution
+		}
+	}
+}
+
+// collect moves the best documents of a segment to the hits, and clears the cells.
+func (s *scratch) collect(segment *Segment, number int, boost float32, limit int, accept func(int, int) bool) {
+	for _, doc := range s.touched {
+		c := s.cells[doc]
+		s.cells[doc] = cell{}
+		complete := unmatchedShare + (1-unmatchedShare)*c.share*c.share
+		h := Hit{number, int(doc), float64(c.score * complete * priorFactor(segment.priors[doc]) * boost)}
+		if len(s.top) == limit && !before(h, s.top[0]) || accept != nil && !accept(number, int(doc)) {
+			continue
+		}
+		s.push(h, limit)
+	}
+	s.touched = s.touched[:0]
+}
+
+// before reports whether a hit comes before another.
+func before(a, b Hit) bool {
+	switch {
+	case a.Score != b.Score:
+		return a.Score > b.Score
+	case a.Segment != b.Segment:
+		return a.Segment < b.Segment
+	default:
+		return a.Doc < b.Doc
+	}
+}
+
+// push adds a hit to the heap of the best, whose first is the last of them.
+func (s *scratch) push(h Hit, limit int) {
+	if len(s.top) < limit {
+		s.top = append(s.top, h)
+		for i := len(s.top) - 1; i > 0; {
+			parent := (i - 1) / 2
+			if !before(s.top[parent], s.top[i]) {
+				break
+			}
+			s.top[parent], s.top[i] = s.top[i], s.top[parent]
+			i = parent
+		}
+		return
+	}
+	s.top[0] = h
+	for i := 0; ; {
+		last := i
+		for _, child := range []int{2*i + 1, 2*i + 2} {
+			if child < len(s.top) && before(s.top[last], s.top[child]) {
+				last = child
+			}
+		}
+		if last == i {
+			return
+		}
+		s.top[i], s.top[last] = s.top[last], s.top[i]
+		i = last
+	}
+}
