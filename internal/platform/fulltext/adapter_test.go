@@ -1,6 +1,7 @@
 package fulltext_test
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -65,12 +66,15 @@ func kindOf(a *action) string {
 	return ""
 }
 
+// version is a part of a path that names no thing.
+var version = regexp.MustCompile(`^(rest|v?[0-9.]+(beta[0-9]*)?)$`)
+
 // priorOf lowers actions on parts of parts, and deprecated ones.
 func priorOf(a *action) float32 {
 	prior := float32(0)
 	parts := 0
 	for part := range strings.SplitSeq(strings.Trim(a.Path, "/"), "/") {
-		if !strings.HasPrefix(part, "{") {
+		if !strings.HasPrefix(part, "{") && !strings.Contains(part, "api") && !version.MatchString(part) {
 			parts++
 		}
 	}

@@ -10,7 +10,8 @@ import (
 // Builder makes a segment. The zero value is ready. It is not safe for concurrent use.
 type Builder struct {
 	splitter *splitter
-	priors   []byte
+	// priors, names and titles are those of Segment.
+	priors, names, titles []byte
 	// ids are the numbers of words, in the order in which they were seen, and lists their postings.
 	ids   map[string]uint32
 	lists [][]posting
@@ -41,10 +42,15 @@ func (b *Builder) Add(d Document) {
 	} {
 		b.addField(Field(field), text) //nolint:gosec // an index of the array
 	}
+	var lengths [fields]byte
 	for _, id := range b.seen {
+		for field := range lengths {
+			lengths[field] += b.places[id] >> field & 1
+		}
 		b.lists[id] = append(b.lists[id], posting{doc, impactOf(b.frequencies[id]), b.places[id]})
 		b.frequencies[id], b.places[id] = 0, 0
 	}
+	b.names, b.titles = append(b.names, lengths[Name]), append(b.titles, lengths[Title])
 	b.seen = b.seen[:0]
 }
 
@@ -94,7 +100,7 @@ func (b *Builder) Build() (*Segment, error) {
 		words = append(words, w)
 	}
 	slices.Sort(words)
-	return newSegment(b.priors, words, func(w string) []posting { return b.lists[b.ids[w]] }), nil
+	return newSegment(b.priors, b.names, b.titles, words, func(w string) []posting { return b.lists[b.ids[w]] }), nil
 }
 
 // priorByte keeps a prior: 128 is none.

@@ -1,6 +1,7 @@
 package fulltext
 
 import (
+	"bytes"
 	"sync"
 	"unicode/utf8"
 )
@@ -29,6 +30,9 @@ type group struct {
 	// first and end are its terms; the first is the word itself.
 	first, end int
 	characters int
+	// implied is true of words that the query does not have or that only narrow another: documents without them have no
+	// less of the query.
+	implied bool
 	// rarity is its weight in scores, and share its part of the query when it is measured how much of that a document
 	// has.
 	rarity, share float32
@@ -36,13 +40,24 @@ type group struct {
 
 // term is a word that is looked for.
 type term struct {
-	text   []byte
-	group  int
-	weight float32
-	prefix bool
+	text  []byte
+	group int
+	// weight is that of the term in place of the word, and rarity that of the group, or its own if it is more.
+	weight, rarity float32
+	kind           termKind
 	// found is how many documents have it.
 	found int
 }
+
+// termKind is why a term is looked for.
+type termKind uint8
+
+const (
+	ownTerm termKind = iota
+	otherTerm
+	joinedTerm
+	prefixTerm
+)
 
 // synonymTable is read once, because it is the same for all queries.
 var synonymTable = sync.OnceValue(readSynonyms)
@@ -67,6 +82,9 @@ func (s *scratch) parse(text string) {
 			s.addGroup(i, unfinished && i == last)
 		}
 	}
+	if len(s.raw) > 1 {
+		s.addImplied(s.raw[0])
+	}
 	if len(s.groups) == 0 && unfinished {
 		// A word such as "in" may be the beginning of another.
 		s.addGroup(last, true)
@@ -86,29 +104,86 @@ func (s *scratch) addGroup(i int, unfinished bool) {
 		return
 	}
 	g := group{first: len(s.terms), characters: utf8.RuneCount(raw)}
-	s.addTerm(own, 1, false)
+	g.implied = i+1 < len(s.raw) && narrows(raw, s.raw[i+1])
+	s.addTerm(own, 1, ownTerm)
 	if unfinished {
-		s.addTerm(s.keep(raw), prefixWeight, true)
+		s.addTerm(s.keep(raw), prefixWeight, prefixTerm)
 	}
 	// Words are written together and apart: web hook, on call, GitHub.
 	if i > 0 {
-		s.addTerm(stem(s.keep(s.raw[i-1], raw)), joinedWeight, false)
+		s.addTerm(stem(s.keep(s.raw[i-1], raw)), joinedWeight, joinedTerm)
 	}
 	if i+1 < len(s.raw) {
-		s.addTerm(stem(s.keep(raw, s.raw[i+1])), joinedWeight, false)
+		s.addTerm(stem(s.keep(raw, s.raw[i+1])), joinedWeight, joinedTerm)
 	}
 	for _, other := range synonymTable()[string(own)] {
-		s.addTerm(s.keep([]byte(other.stem)), other.weight, false)
+		s.addTerm(s.keep([]byte(other.stem)), other.weight, otherTerm)
 	}
 	g.end = len(s.terms)
+	if g.implied {
+		for j := range s.terms[g.first:] {
+			s.terms[g.first+j].weight *= narrowingWeight
+		}
+	}
 	s.groups = append(s.groups, g)
 }
 
-// addTerm adds a term of the group that is being added.
-func (s *scratch) addTerm(text []byte, weight float32, prefix bool) {
-	if len(s.terms) < maxTerms && len(text) <= maxWord {
-		s.terms = append(s.terms, term{text: text, group: len(s.groups), weight: weight, prefix: prefix})
+// narrows reports pairs of words of which documents often have the second alone.
+func narrows(first, second []byte) bool {
+	switch string(first) {
+	case "mailing":
+		return bytes.HasPrefix(second, []byte("list"))
+	case "phone":
+		return bytes.HasPrefix(second, []byte("call"))
+	case "text", "chat", "direct", "private":
+		return bytes.HasPrefix(second, []byte("message"))
+	case "calendar":
+		return bytes.HasPrefix(second, []byte("event"))
+	case "credit", "debit":
+		return bytes.HasPrefix(second, []byte("card"))
 	}
+	return false
+}
+
+// addImplied adds that a query is about creating or changing something, if its first word says so with the name of the
+// thing: "comment on an issue".
+func (s *scratch) addImplied(first []byte) {
+	switch string(first) {
+	case "approve", "assign", "book", "call", "charge", "comment", "deploy", "email", "invite", "like", "mail", "message",
+		"note", "order", "pay", "pin", "react", "refund", "reply", "share", "star", "subscribe", "tag", "text", "transfer",
+		"tweet", "watch":
+	default:
+		return
+	}
+	if len(s.groups) == maxGroups {
+		return
+	}
+	g := group{first: len(s.terms), implied: true}
+	for _, kind := range []string{"create", "add", "send", "update", "insert", "post", "set"} {
+		s.addTerm(stem(s.keep([]byte(kind))), impliedWeight, otherTerm)
+	}
+	if g.end = len(s.terms); g.end > g.first {
+		s.groups = append(s.groups, g)
+	}
+}
+
+// addTerm adds a term of the group that is being added. A text is a term of one group only, the one in which it weighs
+// most: a document that has it has one of the words, not both.
+func (s *scratch) addTerm(text []byte, weight float32, kind termKind) {
+	if len(s.terms) == maxTerms || len(text) > maxWord {
+		return
+	}
+	if kind == ownTerm || kind == otherTerm {
+		for i := range s.terms {
+			if t := &s.terms[i]; string(t.text) == string(text) && (t.kind == ownTerm || t.kind == otherTerm) {
+				if t.weight >= weight {
+					return
+				}
+				t.weight = 0
+			}
+		}
+	}
+	s.terms = append(s.terms, term{text: text, group: len(s.groups), weight: weight, kind: kind})
 }
 
 // keep copies texts into one that is valid until the next query.

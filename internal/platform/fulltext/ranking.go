@@ -37,18 +37,24 @@ func impactOf(frequency float32) byte {
 
 // Numbers of a query.
 const (
-	// providerBonus, kindBonus and headBonus are added for a word in these fields, times the weight of the word.
-	providerBonus = 2.5
-	kindBonus     = 1.5
-	headBonus     = 1.5
+	// providerBonus and kindBonus are added for a word in these fields, and headFactor to its impact; all times the weight
+	// of the word.
+	providerBonus = 1.5
+	kindBonus     = 2.2
+	headFactor    = 0.25
 	// unmatchedShare is the part of the score that is left if almost no word of the query is in the document.
 	unmatchedShare = 0.15
 	// leastWeight is that of the most frequent words when the words of the query that a document has are counted.
 	leastWeight = 1.5
 
-	joinedWeight = 0.9
-	prefixWeight = 0.55
-	typoWeight   = 0.6
+	// exactBonus is how much a document is raised whose whole name or title is in the query.
+	exactBonus = 0.6
+
+	impliedWeight   = 0.8
+	narrowingWeight = 0.5
+	joinedWeight    = 1.1
+	prefixWeight    = 0.55
+	typoWeight      = 0.6
 )
 
 // rarity is the weight of a word that is in some of all documents (the inverse document frequency of BM25).

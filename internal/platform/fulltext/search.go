@@ -35,8 +35,9 @@ type scratch struct {
 	found, typos []foundTerm
 	cells        []cell
 	touched      []uint32
-	bonuses      [256]float32
-	top          []Hit
+	// bonuses and factors are those of the fields that have a word, by their bits.
+	bonuses, factors [256]float32
+	top              []Hit
 }
 
 // foundTerm says that a segment has a term, as a word of this number.
@@ -49,6 +50,8 @@ type cell struct {
 	// share is that of the groups that the document has, and groups has a bit for each.
 	share  float32
 	groups uint32
+	// named and titled are how many groups are in the name and the title; lastPlaces are those of the last group.
+	named, titled, lastPlaces byte
 }
 
 var pool = sync.Pool{New: func() any { return newScratch() }}
@@ -56,10 +59,14 @@ var pool = sync.Pool{New: func() any { return newScratch() }}
 func newScratch() *scratch {
 	s := &scratch{splitter: newSplitter()}
 	for places := range s.bonuses {
-		for field, bonus := range map[Field]float32{Provider: providerBonus, Kind: kindBonus, Head: headBonus} {
-			if places&(1<<field) != 0 {
-				s.bonuses[places] += bonus
-			}
+		if places&(1<<Provider) != 0 {
+			s.bonuses[places] += providerBonus
+		}
+		if places&(1<<Kind) != 0 {
+			s.bonuses[places] += kindBonus
+		}
+		if places&(1<<Head) != 0 {
+			s.factors[places] += headFactor
 		}
 	}
 	return s
@@ -117,12 +124,15 @@ func (s *scratch) find(segments []*Segment) {
 	for i, segment := range segments {
 		for j := range s.terms {
 			t := &s.terms[j]
+			if t.weight == 0 {
+				continue
+			}
 			add := func(word int) {
 				_, count := segment.list(word)
 				t.found += count
 				s.found = append(s.found, foundTerm{int32(i), int32(j), int32(word)}) //nolint:gosec // all are small
 			}
-			if t.prefix {
+			if t.kind == prefixTerm {
 				segment.withPrefix(t.text, maxPrefixed, add)
 			} else if word := segment.find(t.text); word >= 0 {
 				add(word)
@@ -172,10 +182,17 @@ func (s *scratch) weigh(segments []*Segment) {
 			}
 		}
 		g.rarity = rarity(have, all)
-		if g.share = 0; have > 0 {
+		if g.share = 0; have > 0 && !g.implied {
 			g.share = max(g.rarity, leastWeight)
 		}
 		total += g.share
+		for j := range s.terms[g.first:g.end] {
+			t := &s.terms[g.first+j]
+			t.rarity = g.rarity
+			if t.kind == joinedTerm && t.found > 0 {
+				t.rarity = max(t.rarity, rarity(t.found, all))
+			}
+		}
 	}
 	for i := range s.groups {
 		s.groups[i].share /= max(total, leastWeight)
@@ -191,7 +208,6 @@ func (s *scratch) score(segment *Segment, f foundTerm) {
 	t := &s.terms[f.term]
 	g := &s.groups[t.group]
 	bit := uint32(1) << t.group
-	perImpact := t.weight * g.rarity / 255
 	list, count := segment.list(int(f.word))
 	doc := -1
 	for range count {
@@ -203,22 +219,26 @@ func (s *scratch) score(segment *Segment, f foundTerm) {
 			step, list = int(long), list[n:] //nolint:gosec // at most the number of documents
 		}
 		doc += step
-		contribution := perImpact*float32(list[0]) + t.weight*s.bonuses[list[1]]
+		places := list[1]
+		contribution := t.weight * (t.rarity*(float32(list[0])/255+s.factors[places]) + s.bonuses[places])
 		list = list[2:]
 		c := &s.cells[doc]
-		switch {
-		case c.groups&bit == 0:
+		if c.groups&bit == 0 {
 			if c.groups == 0 {
 				s.touched = append(s.touched, uint32(doc)) //nolint:gosec // at most MaxDocuments
 			}
 			c.groups |= bit
-			c.score += contribution
 			c.share += g.share
-			c.last = contribution
-		case contribution > c.last:
+			c.last, c.lastPlaces = 0, 0
+		}
+		if contribution > c.last {
 			c.score += contribution - c.last
 			c.last = contribution
 		}
+		gained := places &^ c.lastPlaces
+		c.named += gained >> Name & 1
+		c.titled += gained >> Title & 1
+		c.lastPlaces |= places
 	}
 }
 
@@ -227,14 +247,28 @@ func (s *scratch) collect(segment *Segment, number int, boost float32, limit int
 	for _, doc := range s.touched {
 		c := s.cells[doc]
 		s.cells[doc] = cell{}
-		complete := unmatchedShare + (1-unmatchedShare)*c.share*c.share
-		h := Hit{number, int(doc), float64(c.score * complete * priorFactor(segment.priors[doc]) * boost)}
+		h := Hit{number, int(doc), float64(c.score * s.factor(segment, int(doc), &c) * boost)}
 		if len(s.top) == limit && !before(h, s.top[0]) || accept != nil && !accept(number, int(doc)) {
 			continue
 		}
 		s.push(h, limit)
 	}
 	s.touched = s.touched[:0]
+}
+
+// factor is what the sum of a document is multiplied by: for how much of the query it has, how much of its name or title
+// the query has, and its prior.
+func (s *scratch) factor(segment *Segment, doc int, c *cell) float32 {
+	complete := unmatchedShare + (1-unmatchedShare)*c.share*c.share
+	exact := max(part(c.named, segment.names[doc]), part(c.titled, segment.titles[doc]))
+	return complete * (1 + exactBonus*exact) * priorFactor(segment.priors[doc])
+}
+
+func part(of, all byte) float32 {
+	if of >= all {
+		return min(float32(all), 1)
+	}
+	return float32(of) / float32(all)
 }
 
 // before reports whether a hit comes before another.

@@ -17,8 +17,8 @@ var ErrVersion = errors.New("the segment has another version and must be built a
 // ErrCorrupt is the error of Decode for bytes that are no segment, or of which some have changed.
 var ErrCorrupt = errors.New("the bytes are no valid segment")
 
-// The form of a segment. All numbers are little-endian. After the header there are: the priors, a byte for each
-// document; for each word where its text and its postings end, as two arrays of 32-bit numbers; the texts of the words,
+// The form of a segment. All numbers are little-endian. After the header there are: the priors and the numbers of words
+// in names and titles, a byte for each document; for each word where its text and its postings end, as two arrays of 32-bit numbers; the texts of the words,
 // in ascending order; the postings. A list of postings has the number of documents, and for each of them the difference
 // to the one before (both as unsigned varints), the impact and the fields.
 const (
@@ -35,15 +35,16 @@ const (
 
 // Segment is an immutable set of documents that can be searched. It is safe for concurrent use.
 type Segment struct {
-	all                   []byte
-	docs, words           int
-	priors                []byte
+	all         []byte
+	docs, words int
+	// priors, names and titles have a byte for each document: its prior, and how many words its name and title have.
+	priors, names, titles []byte
 	textEnds, postingEnds []byte
 	texts, postings       []byte
 }
 
 // newSegment makes a segment of words in ascending order.
-func newSegment(priors []byte, words []string, lists func(string) []posting) *Segment {
+func newSegment(priors, names, titles []byte, words []string, lists func(string) []posting) *Segment {
 	var texts, postings []byte
 	textEnds, postingEnds := make([]byte, 0, 4*len(words)), make([]byte, 0, 4*len(words))
 	for _, w := range words {
@@ -56,18 +57,18 @@ func newSegment(priors []byte, words []string, lists func(string) []posting) *Se
 			postings = append(postings, p.impact, p.places)
 			previous = int(p.doc)
 		}
-		textEnds = binary.LittleEndian.AppendUint32(textEnds, uint32(len(texts)))            //nolint:gosec // see below
+		textEnds = binary.LittleEndian.AppendUint32(textEnds, uint32(len(texts)))          //nolint:gosec // see below
 		postingEnds = binary.LittleEndian.AppendUint32(postingEnds, uint32(len(postings))) //nolint:gosec // see below
 	}
 	// A document has a few hundred words of at most maxWord bytes, so that the ends of MaxDocuments fit into 32 bits.
-	all := make([]byte, headerSize, headerSize+len(priors)+8*len(words)+len(texts)+len(postings))
+	all := make([]byte, headerSize, headerSize+3*len(priors)+8*len(words)+len(texts)+len(postings))
 	copy(all, magic)
 	binary.LittleEndian.PutUint32(all[atVersion:], version)
 	for at, n := range map[int]int{atDocs: len(priors), atWords: len(words), atTexts: len(texts),
 		atPostings: len(postings)} {
 		binary.LittleEndian.PutUint32(all[at:], uint32(n)) //nolint:gosec // see above
 	}
-	for _, part := range [][]byte{priors, textEnds, postingEnds, texts, postings} {
+	for _, part := range [][]byte{priors, names, titles, textEnds, postingEnds, texts, postings} {
 		all = append(all, part...)
 	}
 	binary.LittleEndian.PutUint32(all[atChecksum:], checksum(all))
@@ -88,7 +89,7 @@ func open(all []byte) *Segment {
 		rest = rest[n:]
 		return part
 	}
-	s.priors = take(s.docs)
+	s.priors, s.names, s.titles = take(s.docs), take(s.docs), take(s.docs)
 	s.textEnds, s.postingEnds = take(4*s.words), take(4*s.words)
 	s.texts, s.postings = take(number(atTexts)), take(number(atPostings))
 	return s
@@ -116,7 +117,7 @@ func Decode(all []byte) (*Segment, error) {
 		return nil, fmt.Errorf("%w: its checksum differs", ErrCorrupt)
 	}
 	size := uint64(headerSize)
-	for at, each := range map[int]uint64{atDocs: 1, atWords: 8, atTexts: 1, atPostings: 1} {
+	for at, each := range map[int]uint64{atDocs: 3, atWords: 8, atTexts: 1, atPostings: 1} {
 		size += each * uint64(binary.LittleEndian.Uint32(all[at:]))
 	}
 	if size != uint64(len(all)) || binary.LittleEndian.Uint32(all[atDocs:]) > MaxDocuments {

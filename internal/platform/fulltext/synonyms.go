@@ -94,6 +94,7 @@ conversation: channel 0.5 chat 0.5 thread 0.5
 event: meeting 0.5 appointment 0.5
 meeting: event 0.5 appointment 0.5
 appointment: event 0.7 meeting 0.6 booking 0.5
+project: app 0.5 repository 0.4 repo 0.4 site 0.4
 repo: repository 0.95
 repository: repo 0.95
 pr: pull 0.8 pullrequest 0.8

@@ -1,6 +1,7 @@
 package fulltext
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -45,9 +46,7 @@ func (s *splitter) split(text string, limit int, singles bool) []word {
 			s.addPairs(text[at:end], singles)
 			at = end
 		case isLetter(r):
-			end := spanOf(text, at, func(r rune) bool { return isLetter(r) && !withoutSpaces(r) })
-			s.addParts(text[at:end])
-			at = end + genitive(text[end:])
+			at = s.addWord(text, at)
 		default:
 			at += size
 		}
@@ -143,19 +142,27 @@ func (s *splitter) addPair(text string) {
 	s.words = append(s.words, word{text: s.buf[at:len(s.buf):len(s.buf)]})
 }
 
-// addParts adds the parts of a word in camel case. One of two parts is also added as a whole, because many names are
-// written like that: GitHub.
-func (s *splitter) addParts(text string) {
-	at, parts := 0, 0
-	for at < len(text) {
-		end := partOf(text, at)
-		s.add(text[at:end], false)
-		at = end
-		parts++
+// addWord adds the word that begins at a place, and returns where it ends. One that has two parts, with a hyphen or in
+// camel case, is also added as a whole: on-call, GitHub.
+func (s *splitter) addWord(text string, at int) int {
+	inWord := func(r rune) bool { return isLetter(r) && !withoutSpaces(r) }
+	start, parts := at, 0
+	for {
+		end := spanOf(text, at, inWord)
+		for first := at; at < end; parts++ {
+			next := partOf(text[first:end], at-first) + first
+			s.add(text[at:next], false)
+			at = next
+		}
+		if end+1 >= len(text) || text[end] != '-' || spanOf(text, end+1, inWord) == end+1 {
+			break
+		}
+		at = end + 1
 	}
 	if parts == 2 {
-		s.add(text, true)
+		s.add(strings.Replace(text[start:at], "-", "", 1), true)
 	}
+	return at + genitive(text[at:])
 }
 
 // partOf returns where the part of a word in camel case ends that begins at a place. Digits belong to the letters
