@@ -30,17 +30,27 @@ func (a *action) String() string { return a.Provider + " " + a.Name + " " + a.Me
 // readCorpus reads the actions of the tests.
 func readCorpus(t testing.TB) []action {
 	t.Helper()
+	list, err := loadCorpus()
+	require.NoError(t, err)
+	return list
+}
+
+func loadCorpus() (list []action, err error) {
 	file, err := os.ReadFile("testdata/corpus.jsonl.gz")
-	require.NoError(t, err)
+	if err != nil {
+		return nil, err
+	}
 	text, err := gzip.NewReader(bytes.NewReader(file))
-	require.NoError(t, err)
-	var list []action
+	if err != nil {
+		return nil, err
+	}
 	lines := bufio.NewScanner(text)
 	for lines.Scan() {
 		var a action
-		require.NoError(t, json.Unmarshal(lines.Bytes(), &a))
+		if err := json.Unmarshal(lines.Bytes(), &a); err != nil {
+			return nil, err
+		}
 		list = append(list, a)
 	}
-	require.NoError(t, lines.Err())
-	return list
+	return list, lines.Err()
 }

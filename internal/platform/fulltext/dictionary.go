@@ -3,7 +3,6 @@ package fulltext
 import (
 	"bytes"
 	"encoding/binary"
-	"sort"
 	"unicode/utf8"
 )
 
@@ -18,26 +17,39 @@ func (s *Segment) text(i int) []byte {
 
 // from returns the number of the first word that is not before a text.
 func (s *Segment) from(text []byte) int {
-	return sort.Search(s.words, func(i int) bool { return bytes.Compare(s.text(i), text) >= 0 })
+	low, high := 0, s.words
+	for low < high {
+		middle := int(uint(low+high) >> 1) //nolint:gosec // it is not negative
+		if bytes.Compare(s.text(middle), text) < 0 {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low
 }
 
-// find returns the number of a word, or -1.
-func (s *Segment) find(text []byte) int {
+// find returns the number of a word with this hash, or -1.
+func (s *Segment) find(text []byte, hash uint64) int {
+	if !s.known.mayHave(hash) {
+		return -1
+	}
 	if i := s.from(text); i < s.words && bytes.Equal(s.text(i), text) {
 		return i
 	}
 	return -1
 }
 
-// list returns the postings of a word, and how many documents they have.
-func (s *Segment) list(i int) (postings []byte, count int) {
-	start := 0
+// list returns where the documents of a word begin among the postings, and how many there are.
+func (s *Segment) list(i int) (at, count int) {
 	if i > 0 {
-		start = number(s.postingEnds, i-1)
+		at = number(s.postingEnds, i-1)
 	}
-	postings = s.postings[start:number(s.postingEnds, i)]
-	n, size := binary.Uvarint(postings)
-	return postings[size:], int(n) //nolint:gosec // it is at most the number of documents
+	if n := s.postings[at]; n < 0x80 {
+		return at + 1, int(n)
+	}
+	n, size := binary.Uvarint(s.postings[at:])
+	return at + size, int(n) //nolint:gosec // it is at most the number of documents
 }
 
 // withPrefix calls a function with the words that begin with a text and are longer, in ascending order.

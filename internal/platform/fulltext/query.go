@@ -14,6 +14,8 @@ const (
 	// looked for, with synonyms.
 	maxGroups = 32
 	maxTerms  = 96
+	// maxVisits is how many postings a search visits. It bounds its time in a large catalog.
+	maxVisits = 300_000
 	// maxPrefixed is how many words of a segment that begin with the last word of a query count, and shortestPrefix the
 	// fewest characters of that.
 	maxPrefixed    = 24
@@ -33,14 +35,14 @@ type group struct {
 	// implied is true of words that the query does not have or that only narrow another: documents without them have no
 	// less of the query.
 	implied bool
-	// rarity is its weight in scores, and share its part of the query when it is measured how much of that a document
-	// has.
-	rarity, share float32
+	// share is its part of the query when it is measured how much of that a document has.
+	share float32
 }
 
 // term is a word that is looked for.
 type term struct {
 	text  []byte
+	hash  uint64
 	group int
 	// weight is that of the term in place of the word, and rarity that of the group, or its own if it is more.
 	weight, rarity float32
@@ -183,7 +185,7 @@ func (s *scratch) addTerm(text []byte, weight float32, kind termKind) {
 			}
 		}
 	}
-	s.terms = append(s.terms, term{text: text, group: len(s.groups), weight: weight, kind: kind})
+	s.terms = append(s.terms, term{text: text, hash: hashOf(text), group: len(s.groups), weight: weight, kind: kind})
 }
 
 // keep copies texts into one that is valid until the next query.

@@ -1,6 +1,7 @@
 package fulltext
 
 import (
+	"cmp"
 	"encoding/binary"
 	"slices"
 	"sync"
@@ -40,8 +41,8 @@ type scratch struct {
 	top              []Hit
 }
 
-// foundTerm says that a segment has a term, as a word of this number.
-type foundTerm struct{ segment, term, word int32 }
+// foundTerm says that a segment has a term: where its postings begin, and how many there are.
+type foundTerm struct{ segment, term, at, count uint32 }
 
 // cell is what is known of a document of the segment that is being searched.
 type cell struct {
@@ -79,6 +80,7 @@ func Search(segments []*Segment, query string, o Options) []Hit {
 	s, _ := pool.Get().(*scratch) //nolint:errcheck // the pool makes nothing else
 	s.parse(query)
 	s.find(segments)
+	s.limit()
 	s.weigh(segments)
 	s.top = s.top[:0]
 	limit := o.Limit
@@ -127,15 +129,10 @@ func (s *scratch) find(segments []*Segment) {
 			if t.weight == 0 {
 				continue
 			}
-			add := func(word int) {
-				_, count := segment.list(word)
-				t.found += count
-				s.found = append(s.found, foundTerm{int32(i), int32(j), int32(word)}) //nolint:gosec // all are small
-			}
 			if t.kind == prefixTerm {
-				segment.withPrefix(t.text, maxPrefixed, add)
-			} else if word := segment.find(t.text); word >= 0 {
-				add(word)
+				segment.withPrefix(t.text, maxPrefixed, func(word int) { s.found = s.add(s.found, i, segment, j, word) })
+			} else if word := segment.find(t.text, t.hash); word >= 0 {
+				s.found = s.add(s.found, i, segment, j, word)
 			}
 		}
 	}
@@ -150,7 +147,7 @@ func (s *scratch) find(segments []*Segment) {
 			s.findSimilar(segments, g.first)
 		}
 	}
-	slices.SortStableFunc(s.typos, func(a, b foundTerm) int { return int(a.segment - b.segment) })
+	slices.SortStableFunc(s.typos, func(a, b foundTerm) int { return cmp.Compare(a.segment, b.segment) })
 }
 
 // findSimilar looks for words that are similar to a term.
@@ -158,11 +155,43 @@ func (s *scratch) findSimilar(segments []*Segment, of int) {
 	t := &s.terms[of]
 	t.weight = typoWeight
 	for i, segment := range segments {
-		segment.similar(t.text, maxSimilar, func(word int) {
-			_, count := segment.list(word)
-			t.found += count
-			s.typos = append(s.typos, foundTerm{int32(i), int32(of), int32(word)}) //nolint:gosec // all are small
-		})
+		segment.similar(t.text, maxSimilar, func(word int) { s.typos = s.add(s.typos, i, segment, of, word) })
+	}
+}
+
+// add adds that a segment has a term as a word.
+func (s *scratch) add(to []foundTerm, number int, segment *Segment, term, word int) []foundTerm {
+	at, count := segment.list(word)
+	s.terms[term].found += count
+	//nolint:gosec // a segment has less than 4 GiB, and the others are smaller
+	return append(to, foundTerm{uint32(number), uint32(term), uint32(at), uint32(count)})
+}
+
+// limit leaves out the most frequent terms as long as a search would visit too many postings: synonyms first.
+func (s *scratch) limit() {
+	for {
+		visits := 0
+		var other, own *term
+		for i := range s.terms {
+			t := &s.terms[i]
+			if t.weight == 0 {
+				continue
+			}
+			visits += t.found
+			if t.kind != ownTerm && (other == nil || t.found > other.found) {
+				other = t
+			} else if t.kind == ownTerm && (own == nil || t.found > own.found) {
+				own = t
+			}
+		}
+		if visits <= maxVisits {
+			return
+		}
+		// Own terms alone are too many only if there are several.
+		if other == nil || other.found == 0 {
+			other = own
+		}
+		other.weight = 0
 	}
 }
 
@@ -175,22 +204,26 @@ func (s *scratch) weigh(segments []*Segment) {
 	total := float32(0)
 	for i := range s.groups {
 		g := &s.groups[i]
-		have := s.terms[g.first].found
+		terms := s.terms[g.first:g.end]
+		have, active := terms[0].found, false
+		for _, t := range terms {
+			active = active || t.weight > 0 && t.found > 0
+		}
 		if have == 0 {
-			for _, t := range s.terms[g.first:g.end] {
+			for _, t := range terms {
 				have = max(have, t.found)
 			}
 		}
-		g.rarity = rarity(have, all)
-		if g.share = 0; have > 0 && !g.implied {
-			g.share = max(g.rarity, leastWeight)
+		usual := rarity(have, all)
+		if g.share = 0; active && !g.implied {
+			g.share = max(usual, leastWeight)
 		}
 		total += g.share
-		for j := range s.terms[g.first:g.end] {
-			t := &s.terms[g.first+j]
-			t.rarity = g.rarity
+		for j := range terms {
+			t := &terms[j]
+			t.rarity = usual
 			if t.kind == joinedTerm && t.found > 0 {
-				t.rarity = max(t.rarity, rarity(t.found, all))
+				t.rarity = max(usual, rarity(t.found, all))
 			}
 		}
 	}
@@ -206,11 +239,14 @@ func (s *scratch) score(segment *Segment, f foundTerm) {
 		s.cells = make([]cell, segment.docs)
 	}
 	t := &s.terms[f.term]
+	if t.weight == 0 {
+		return
+	}
 	g := &s.groups[t.group]
 	bit := uint32(1) << t.group
-	list, count := segment.list(int(f.word))
+	list := segment.postings[f.at:]
 	doc := -1
-	for range count {
+	for range f.count {
 		step := int(list[0])
 		if step < 0x80 {
 			list = list[1:]

@@ -41,6 +41,7 @@ type Segment struct {
 	priors, names, titles []byte
 	textEnds, postingEnds []byte
 	texts, postings       []byte
+	known                 filter
 }
 
 // newSegment makes a segment of words in ascending order.
@@ -72,7 +73,9 @@ func newSegment(priors, names, titles []byte, words []string, lists func(string)
 		all = append(all, part...)
 	}
 	binary.LittleEndian.PutUint32(all[atChecksum:], checksum(all))
-	return open(all)
+	s := open(all)
+	s.fillFilter()
+	return s
 }
 
 func checksum(all []byte) uint32 {
@@ -98,8 +101,8 @@ func open(all []byte) *Segment {
 // Len returns the number of documents.
 func (s *Segment) Len() int { return s.docs }
 
-// Size returns the number of bytes of the segment, in memory and as Append writes it.
-func (s *Segment) Size() int { return len(s.all) }
+// Size returns the number of bytes that the segment has in memory.
+func (s *Segment) Size() int { return len(s.all) + 8*len(s.known) }
 
 // Append appends the segment in the form that Decode reads.
 func (s *Segment) Append(to []byte) []byte { return append(to, s.all...) }
@@ -127,7 +130,16 @@ func Decode(all []byte) (*Segment, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
+	s.fillFilter()
 	return s, nil
+}
+
+// fillFilter makes the filter, which is not among the bytes of a segment.
+func (s *Segment) fillFilter() {
+	s.known = newFilter(s.words)
+	for i := range s.words {
+		s.known.add(hashOf(s.text(i)))
+	}
 }
 
 // check proves what searches rely on, so that they need no checks of their own.
