@@ -1,6 +1,7 @@
 package fulltext_test
 
 import (
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -44,23 +45,23 @@ func kindOf(a *action) string {
 	words := strings.Split(nameOf(a), "_")
 	for _, w := range words {
 		if slices.Contains(verbs(), w) {
-			if w == "get" && a.Method == "GET" && !strings.HasSuffix(a.Path, "}") {
+			if w == "get" && a.Method == http.MethodGet && !strings.HasSuffix(a.Path, "}") {
 				return "get list"
 			}
 			return w
 		}
 	}
 	switch a.Method {
-	case "GET":
+	case http.MethodGet:
 		if strings.HasSuffix(a.Path, "}") {
 			return "get"
 		}
 		return "list get"
-	case "POST":
+	case http.MethodPost:
 		return "create"
-	case "DELETE":
+	case http.MethodDelete:
 		return "delete"
-	case "PUT", "PATCH":
+	case http.MethodPut, http.MethodPatch:
 		return "update"
 	}
 	return ""

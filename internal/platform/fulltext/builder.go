@@ -33,14 +33,14 @@ func (b *Builder) Add(d Document) {
 	if b.splitter == nil {
 		b.splitter, b.ids = newSplitter(), map[string]uint32{}
 	}
-	doc := uint32(len(b.priors)) //nolint:gosec // Build refuses more than MaxDocuments
+	doc := uint32(len(b.priors)) //nolint:gosec // Build refuses more than maxDocuments
 	b.priors = append(b.priors, priorByte(d.Prior))
 	path, head := pathWords(d.Path[:min(len(d.Path), maxText)])
 	for field, text := range [fields]string{
 		Name: d.Name, Title: d.Title, Provider: d.Provider, Tags: strings.Join(d.Tags, "\n"), Path: path,
 		Description: withoutMarkup(d.Description), Kind: d.Kind, Head: head,
 	} {
-		b.addField(Field(field), text) //nolint:gosec // an index of the array
+		b.addField(Field(field), text)
 	}
 	var lengths [fields]byte
 	for _, id := range b.seen {
@@ -90,10 +90,10 @@ func (b *Builder) addField(field Field, text string) {
 }
 
 // Build returns a segment of the documents that were added. The builder is not to be used after it. There is an error
-// if there are more than MaxDocuments.
+// if there are more than 262,144.
 func (b *Builder) Build() (*Segment, error) {
-	if len(b.priors) > MaxDocuments {
-		return nil, fmt.Errorf("a segment has at most %d documents, not %d", MaxDocuments, len(b.priors))
+	if len(b.priors) > maxDocuments {
+		return nil, fmt.Errorf("a segment has at most %d documents, not %d", maxDocuments, len(b.priors))
 	}
 	words := make([]string, 0, len(b.ids))
 	for w := range b.ids {

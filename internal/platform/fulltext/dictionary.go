@@ -19,7 +19,7 @@ func (s *Segment) text(i int) []byte {
 func (s *Segment) from(text []byte) int {
 	low, high := 0, s.words
 	for low < high {
-		middle := int(uint(low+high) >> 1) //nolint:gosec // it is not negative
+		middle := int(uint(low+high) >> 1)
 		if bytes.Compare(s.text(middle), text) < 0 {
 			low = middle + 1
 		} else {

@@ -2,9 +2,9 @@ package fulltext
 
 import "math/bits"
 
-// filter says of most words that are not in a segment that they are not (a Bloom filter with two bits a word). Most words
-// of a query, with synonyms, are in few segments of a catalog: a search would otherwise spend most of its time on finding
-// that they are not in the others.
+// filter says of most words that are not in a segment that they are not (a Bloom filter with two bits a word). Most
+// words of a query, with synonyms, are in few segments of a catalog: a search would otherwise spend most of its time on
+// finding that they are not in the others.
 type filter []uint64
 
 // newFilter returns a filter with about eight bits for each word.
@@ -20,7 +20,9 @@ func (f filter) mayHave(hash uint64) bool {
 	return f[f.place(hash)]&want == want
 }
 
-func (f filter) place(hash uint64) uint64 { return hash & uint64(len(f)-1) }
+func (f filter) place(hash uint64) uint64 {
+	return hash & uint64(len(f)-1) //nolint:gosec // it has a positive length
+}
 
 func bitsOf(hash uint64) uint64 { return 1<<(hash>>52&63) | 1<<(hash>>58) }
 

@@ -18,8 +18,8 @@ const (
 	fields
 )
 
-// MaxDocuments is how many documents a segment has at most.
-const MaxDocuments = 1 << 20
+// maxDocuments is how many documents a segment has at most.
+const maxDocuments = 1 << 18
 
 // Document is what a segment finds. All fields are optional, and may have any bytes.
 type Document struct {
@@ -39,8 +39,8 @@ type Document struct {
 	Prior float32
 }
 
-// Hit is a document that was found: its number in its segment, from 0 in the order in which documents were added, and the
-// place of the segment among those searched.
+// Hit is a document that was found: its number in its segment, from 0 in the order in which documents were added, and
+// the place of the segment among those searched.
 type Hit struct {
 	Segment, Doc int
 	// Score orders the hits of one search. It has no meaning beyond it.

@@ -2,14 +2,13 @@ package fulltext
 
 import (
 	"bytes"
-	"sync"
 	"unicode/utf8"
 )
 
 // Limits of queries.
 const (
-	// MaxQuery is how much of a query is read, in bytes.
-	MaxQuery = 1 << 10
+	// maxQuery is how much of a query is read, in bytes.
+	maxQuery = 1 << 10
 	// maxGroups is how many different words of a query count; each has a bit of a cell. maxTerms is how many words are
 	// looked for, with synonyms.
 	maxGroups = 32
@@ -61,14 +60,11 @@ const (
 	prefixTerm
 )
 
-// synonymTable is read once, because it is the same for all queries.
-var synonymTable = sync.OnceValue(readSynonyms)
-
 // parse reads the words of a query. Any text is a query.
 func (s *scratch) parse(text string) {
 	s.groups, s.terms, s.texts, s.raw = s.groups[:0], s.terms[:0], s.texts[:0], s.raw[:0]
-	text = text[:min(len(text), MaxQuery)]
-	for _, w := range s.splitter.split(text, MaxQuery, false) {
+	text = text[:min(len(text), maxQuery)]
+	for _, w := range s.splitter.split(text, maxQuery, false) {
 		if !w.whole {
 			s.raw = append(s.raw, w.text)
 		}
@@ -118,7 +114,7 @@ func (s *scratch) addGroup(i int, unfinished bool) {
 	if i+1 < len(s.raw) {
 		s.addTerm(stem(s.keep(raw, s.raw[i+1])), joinedWeight, joinedTerm)
 	}
-	for _, other := range synonymTable()[string(own)] {
+	for _, other := range s.synonyms[string(own)] {
 		s.addTerm(s.keep([]byte(other.stem)), other.weight, otherTerm)
 	}
 	g.end = len(s.terms)

@@ -8,30 +8,42 @@ import (
 	"sallyport/internal/platform/fulltext"
 )
 
-// A right action is among the first five for every query.
+// A right action is among the first five for every query of the table.
 func TestRightActionsComeFirst(t *testing.T) {
 	t.Parallel()
 	segments, members := segmentsOf(t, readCorpus(t))
-	var wrong []string
-	reciprocal := 0.0
-	for _, q := range queries() {
+	require.Empty(t, missing(t, queries(), segments, members))
+}
+
+// The ranking is not worth only what it was tuned to: of the queries that were held out, one in ten may fail.
+func TestHeldOutQueries(t *testing.T) {
+	t.Parallel()
+	segments, members := segmentsOf(t, readCorpus(t))
+	require.LessOrEqual(t, len(missing(t, heldOut(), segments, members)), len(heldOut())/10)
+}
+
+// missing returns the queries without a right action among the first five.
+func missing(t *testing.T, table []query, segments []*fulltext.Segment, members [][]*action) (texts []string) {
+	t.Helper()
+	sum := 0.0
+	for _, q := range table {
 		rank := rankOf(q, segments, members)
-		if rank > 5 || rank == 0 {
-			wrong = append(wrong, q.text)
-		}
 		if rank > 0 {
-			reciprocal += 1 / float64(rank)
+			sum += 1 / float64(rank)
+		}
+		if rank == 0 || rank > 5 {
+			texts = append(texts, q.text)
 		}
 		t.Logf("%2d  %s", rank, q.text)
 	}
-	t.Logf("mean reciprocal rank %.3f", reciprocal/float64(len(queries())))
-	require.Empty(t, wrong)
+	t.Logf("mean reciprocal rank %.3f", sum/float64(len(table)))
+	return texts
 }
 
 // rankOf is the place of the first right action, from 1; 0 if there is none among a hundred.
 func rankOf(q query, segments []*fulltext.Segment, members [][]*action) int {
 	right := q.compile()
-	for i, hit := range fulltext.Search(segments, q.text, fulltext.Options{Limit: 100}) {
+	for i, hit := range search(segments, q.text, fulltext.Options{Limit: 100}) {
 		if right.MatchString(members[hit.Segment][hit.Doc].String()) {
 			return i + 1
 		}

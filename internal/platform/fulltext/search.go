@@ -28,6 +28,7 @@ type Options struct {
 // scratch is the memory of a search, for the next one.
 type scratch struct {
 	splitter *splitter
+	synonyms map[string][]synonym
 	raw      [][]byte
 	texts    []byte
 	groups   []group
@@ -55,10 +56,17 @@ type cell struct {
 	named, titled, lastPlaces byte
 }
 
-var pool = sync.Pool{New: func() any { return newScratch() }}
+// Searcher searches segments. It is safe for concurrent use, and keeps the memory of searches for the next ones.
+type Searcher struct{ scratches sync.Pool }
 
-func newScratch() *scratch {
-	s := &scratch{splitter: newSplitter()}
+// NewSearcher returns a searcher. A process needs one.
+func NewSearcher() *Searcher {
+	synonyms := readSynonyms()
+	return &Searcher{sync.Pool{New: func() any { return newScratch(synonyms) }}}
+}
+
+func newScratch(synonyms map[string][]synonym) *scratch {
+	s := &scratch{splitter: newSplitter(), synonyms: synonyms}
 	for places := range s.bonuses {
 		if places&(1<<Provider) != 0 {
 			s.bonuses[places] += providerBonus
@@ -76,8 +84,8 @@ func newScratch() *scratch {
 // Search returns the documents of all segments that match a query best, the best first. A query is a text; no part of
 // it has a meaning of its own. Documents of the same score are in the order of the segments, and in that of their
 // numbers. How rare a word is follows from all segments together, so that scores of different segments can be compared.
-func Search(segments []*Segment, query string, o Options) []Hit {
-	s, _ := pool.Get().(*scratch) //nolint:errcheck // the pool makes nothing else
+func (r *Searcher) Search(segments []*Segment, query string, o Options) []Hit {
+	s, _ := r.scratches.Get().(*scratch)
 	s.parse(query)
 	s.find(segments)
 	s.limit()
@@ -94,17 +102,17 @@ func Search(segments []*Segment, query string, o Options) []Hit {
 		if i < len(o.Boosts) {
 			boost = o.Boosts[i]
 		}
-		any := false
+		matched := false
 		for _, list := range []*[]foundTerm{&found, &typos} {
 			for len(*list) > 0 && int((*list)[0].segment) == i {
 				if boost > 0 {
 					s.score(segment, (*list)[0])
-					any = true
+					matched = true
 				}
 				*list = (*list)[1:]
 			}
 		}
-		if any {
+		if matched {
 			s.collect(segment, i, boost, limit, o.Accept)
 		}
 	}
@@ -114,9 +122,9 @@ func Search(segments []*Segment, query string, o Options) []Hit {
 		}
 		return 1
 	})
-	hits := slices.Clone(s.top)
+	hits := append([]Hit(nil), s.top...)
 	// Not deferred: after a panic of Accept, the cells are not clear.
-	pool.Put(s)
+	r.scratches.Put(s)
 	return hits
 }
 
@@ -261,7 +269,7 @@ func (s *scratch) score(segment *Segment, f foundTerm) {
 		c := &s.cells[doc]
 		if c.groups&bit == 0 {
 			if c.groups == 0 {
-				s.touched = append(s.touched, uint32(doc)) //nolint:gosec // at most MaxDocuments
+				s.touched = append(s.touched, uint32(doc)) //nolint:gosec // at most maxDocuments
 			}
 			c.groups |= bit
 			c.share += g.share
@@ -292,8 +300,8 @@ func (s *scratch) collect(segment *Segment, number int, boost float32, limit int
 	s.touched = s.touched[:0]
 }
 
-// factor is what the sum of a document is multiplied by: for how much of the query it has, how much of its name or title
-// the query has, and its prior.
+// factor is what the sum of a document is multiplied by: for how much of the query it has, how much of its name or
+// title the query has, and its prior.
 func (s *scratch) factor(segment *Segment, doc int, c *cell) float32 {
 	complete := unmatchedShare + (1-unmatchedShare)*c.share*c.share
 	exact := max(part(c.named, segment.names[doc]), part(c.titled, segment.titles[doc]))

@@ -18,9 +18,10 @@ var ErrVersion = errors.New("the segment has another version and must be built a
 var ErrCorrupt = errors.New("the bytes are no valid segment")
 
 // The form of a segment. All numbers are little-endian. After the header there are: the priors and the numbers of words
-// in names and titles, a byte for each document; for each word where its text and its postings end, as two arrays of 32-bit numbers; the texts of the words,
-// in ascending order; the postings. A list of postings has the number of documents, and for each of them the difference
-// to the one before (both as unsigned varints), the impact and the fields.
+// in names and titles, a byte for each document; for each word where its text and its postings end, as two arrays of
+// 32-bit numbers; the texts of the words, in ascending order; the postings. A list of postings has the number of
+// documents, and for each of them the difference to the one before (both as unsigned varints), the impact and the
+// fields.
 const (
 	magic = "SFT\x00"
 	// Places in the header. The checksum is that of all that follows it.
@@ -61,7 +62,7 @@ func newSegment(priors, names, titles []byte, words []string, lists func(string)
 		textEnds = binary.LittleEndian.AppendUint32(textEnds, uint32(len(texts)))          //nolint:gosec // see below
 		postingEnds = binary.LittleEndian.AppendUint32(postingEnds, uint32(len(postings))) //nolint:gosec // see below
 	}
-	// A document has a few hundred words of at most maxWord bytes, so that the ends of MaxDocuments fit into 32 bits.
+	// A document has less than 200 words of at most maxWord bytes: the ends of those of maxDocuments fit into 32 bits.
 	all := make([]byte, headerSize, headerSize+3*len(priors)+8*len(words)+len(texts)+len(postings))
 	copy(all, magic)
 	binary.LittleEndian.PutUint32(all[atVersion:], version)
@@ -123,7 +124,7 @@ func Decode(all []byte) (*Segment, error) {
 	for at, each := range map[int]uint64{atDocs: 3, atWords: 8, atTexts: 1, atPostings: 1} {
 		size += each * uint64(binary.LittleEndian.Uint32(all[at:]))
 	}
-	if size != uint64(len(all)) || binary.LittleEndian.Uint32(all[atDocs:]) > MaxDocuments {
+	if size != uint64(len(all)) || binary.LittleEndian.Uint32(all[atDocs:]) > maxDocuments {
 		return nil, fmt.Errorf("%w: its size is %d bytes, not %d", ErrCorrupt, len(all), size)
 	}
 	s := open(all)

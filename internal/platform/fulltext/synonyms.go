@@ -70,7 +70,6 @@ subscribe: subscription 0.7 follow 0.4
 unsubscribe: unsubscription 0.7 suppression 0.5
 react: reaction 0.9
 reply: respond 0.5 comment 0.5 message 0.3
-answer: reply 0.5 respond 0.5
 comment: note 0.5 reply 0.4
 note: comment 0.5
 star: favorite 0.6 like 0.4
