@@ -36,30 +36,30 @@ func (b *Builder) Add(d Document) {
 	doc := uint32(len(b.priors)) //nolint:gosec // Build refuses more than maxDocuments
 	b.priors = append(b.priors, priorByte(d.Prior))
 	path, head := pathWords(d.Path[:min(len(d.Path), maxText)])
-	for field, text := range [fields]string{
-		Name: d.Name, Title: d.Title, Provider: d.Provider, Tags: strings.Join(d.Tags, "\n"), Path: path,
-		Description: withoutMarkup(d.Description), Kind: d.Kind, Head: head,
+	for f, text := range [fields]string{
+		inName: d.Name, inTitle: d.Title, inProvider: d.Provider, inTags: strings.Join(d.Tags, "\n"), inPath: path,
+		inDescription: withoutMarkup(d.Description), inKind: d.Kind, inHead: head,
 	} {
-		b.addField(Field(field), text)
+		b.addField(field(f), text)
 	}
 	var lengths [fields]byte
 	for _, id := range b.seen {
-		for field := range lengths {
-			lengths[field] += b.places[id] >> field & 1
+		for f := range lengths {
+			lengths[f] += b.places[id] >> f & 1
 		}
 		b.lists[id] = append(b.lists[id], posting{doc, impactOf(b.frequencies[id]), b.places[id]})
 		b.frequencies[id], b.places[id] = 0, 0
 	}
-	b.names, b.titles = append(b.names, lengths[Name]), append(b.titles, lengths[Title])
+	b.names, b.titles = append(b.names, lengths[inName]), append(b.titles, lengths[inTitle])
 	b.seen = b.seen[:0]
 }
 
 // addField counts the words of a field of the document that is being added.
-func (b *Builder) addField(field Field, text string) {
+func (b *Builder) addField(f field, text string) {
 	if text == "" {
 		return
 	}
-	rank := fieldRanks()[field]
+	rank := fieldRanks()[f]
 	b.inField = b.inField[:0]
 	length := 0
 	for _, w := range b.splitter.split(text[:min(len(text), maxText)], rank.limit, true) {
@@ -85,7 +85,7 @@ func (b *Builder) addField(field Field, text string) {
 			b.seen = append(b.seen, id)
 		}
 		b.frequencies[id] += one
-		b.places[id] |= 1 << field
+		b.places[id] |= 1 << f
 	}
 }
 

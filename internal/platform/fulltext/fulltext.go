@@ -1,20 +1,19 @@
 // Package fulltext searches short documents by words: in immutable segments, in memory. See README.md.
 package fulltext
 
-// Field is a part of a document. A word counts by the field that it is in.
-type Field uint8
+// field is a part of a document. A word counts by the field that it is in.
+type field uint8
 
-// The fields. Kind has words for what a document does, such as create or list, and Head those of the last part of its
-// path that is no parameter: what it is about.
+// The fields. inHead is the last part of a path that is no parameter: what the document is about.
 const (
-	Name Field = iota
-	Title
-	Provider
-	Tags
-	Path
-	Description
-	Kind
-	Head
+	inName field = iota
+	inTitle
+	inProvider
+	inTags
+	inPath
+	inDescription
+	inKind
+	inHead
 	fields
 )
 

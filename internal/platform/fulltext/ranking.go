@@ -16,14 +16,14 @@ type fieldRank struct {
 
 func fieldRanks() *[fields]fieldRank {
 	return &[fields]fieldRank{
-		Name:        {weight: 5, length: 3, norm: 0.7, limit: 16},
-		Title:       {weight: 4, length: 4, norm: 0.6, limit: 32},
-		Provider:    {weight: 2, length: 2, norm: 0, limit: 8},
-		Tags:        {weight: 1.5, length: 2, norm: 0.3, limit: 16},
-		Path:        {weight: 2, length: 3, norm: 0.8, limit: 24},
-		Description: {weight: 1, length: 12, norm: 0.6, limit: 64},
-		Kind:        {weight: 2, length: 1, norm: 0.3, limit: 4},
-		Head:        {weight: 2, length: 1, norm: 0.5, limit: 8},
+		inName:        {weight: 5, length: 3, norm: 0.7, limit: 16},
+		inTitle:       {weight: 4, length: 4, norm: 0.6, limit: 32},
+		inProvider:    {weight: 2, length: 2, norm: 0, limit: 8},
+		inTags:        {weight: 1.5, length: 2, norm: 0.3, limit: 16},
+		inPath:        {weight: 2, length: 3, norm: 0.8, limit: 24},
+		inDescription: {weight: 1, length: 12, norm: 0.6, limit: 64},
+		inKind:        {weight: 2, length: 1, norm: 0.3, limit: 4},
+		inHead:        {weight: 2, length: 1, norm: 0.5, limit: 8},
 	}
 }
 

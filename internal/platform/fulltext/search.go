@@ -68,13 +68,13 @@ func NewSearcher() *Searcher {
 func newScratch(synonyms map[string][]synonym) *scratch {
 	s := &scratch{splitter: newSplitter(), synonyms: synonyms}
 	for places := range s.bonuses {
-		if places&(1<<Provider) != 0 {
+		if places&(1<<inProvider) != 0 {
 			s.bonuses[places] += providerBonus
 		}
-		if places&(1<<Kind) != 0 {
+		if places&(1<<inKind) != 0 {
 			s.bonuses[places] += kindBonus
 		}
-		if places&(1<<Head) != 0 {
+		if places&(1<<inHead) != 0 {
 			s.factors[places] += headFactor
 		}
 	}
@@ -116,12 +116,7 @@ func (r *Searcher) Search(segments []*Segment, query string, o Options) []Hit {
 			s.collect(segment, i, boost, limit, o.Accept)
 		}
 	}
-	slices.SortFunc(s.top, func(a, b Hit) int {
-		if before(a, b) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(s.top, compare)
 	hits := append([]Hit(nil), s.top...)
 	// Not deferred: after a panic of Accept, the cells are not clear.
 	r.scratches.Put(s)
@@ -280,8 +275,8 @@ func (s *scratch) score(segment *Segment, f foundTerm) {
 			c.last = contribution
 		}
 		gained := places &^ c.lastPlaces
-		c.named += gained >> Name & 1
-		c.titled += gained >> Title & 1
+		c.named += gained >> inName & 1
+		c.titled += gained >> inTitle & 1
 		c.lastPlaces |= places
 	}
 }
@@ -315,17 +310,13 @@ func part(of, all byte) float32 {
 	return float32(of) / float32(all)
 }
 
-// before reports whether a hit comes before another.
-func before(a, b Hit) bool {
-	switch {
-	case a.Score != b.Score:
-		return a.Score > b.Score
-	case a.Segment != b.Segment:
-		return a.Segment < b.Segment
-	default:
-		return a.Doc < b.Doc
-	}
+// compare orders hits, the best first.
+func compare(a, b Hit) int {
+	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.Doc, b.Doc))
 }
+
+// before reports whether a hit comes before another.
+func before(a, b Hit) bool { return a.Score > b.Score || a.Score == b.Score && compare(a, b) < 0 }
 
 // push adds a hit to the heap of the best, whose first is the last of them.
 func (s *scratch) push(h Hit, limit int) {
