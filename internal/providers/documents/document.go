@@ -58,6 +58,8 @@ type Document struct {
 	// Title and Version are the API's; empty where the document has none.
 	Title, Version string
 	root           jsonindex.Value
+	// isYAML is true of a document that was converted, so that columns are not those of its text.
+	isYAML bool
 	// patterns are the regular expressions that were seen, and whether they can be used.
 	patterns map[string]bool
 	// names are those of definitions by the place of their schema, and fragments their texts.
@@ -168,12 +170,19 @@ func methods() []string {
 // none after the first operation.
 func (d *Document) Operations() (iter.Seq[Result], error) {
 	list, problem := d.find()
+	if problem != nil && d.isYAML {
+		problem = problem.withoutColumn()
+	}
 	if problem != nil {
 		return nil, problem
 	}
 	return func(yield func(Result) bool) {
 		for i := range list {
-			if !yield(d.read(&list[i])) {
+			r := d.read(&list[i])
+			if d.isYAML {
+				r.Left = r.Left.withoutColumn()
+			}
+			if !yield(r) {
 				return
 			}
 		}

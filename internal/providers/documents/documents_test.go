@@ -183,6 +183,19 @@ func TestSchemasAreBounded(t *testing.T) {
 	require.True(t, valid(t, r["GET /circle"].Action.Output, `1`))
 }
 
+// A member that is only read is no input, also where a keyword next to a reference says so: such keywords count since
+// OpenAPI 3.1.
+func TestReadOnlyReferences(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]bool{"3.0.0": true, "3.1.0": false} {
+		got := read(t, openAPI(version, `{"/a":{"post":{"requestBody":{"content":{"application/json":{"schema":{
+			"properties":{"a":{"$ref":"#/components/schemas/A","readOnly":true},"b":{"type":"object",
+			"properties":{"a":{"$ref":"#/components/schemas/A","readOnly":true}}}}}}}}}}}`,
+			`{"A":{"type":"string"}}`))["POST /a"].Action
+		require.Equal(t, want, strings.Contains(string(got.Input), "$ref"))
+	}
+}
+
 // A number that has a million digits when it is written out is in no schema: validators stop at it, or take seconds.
 func TestNumbersAreBounded(t *testing.T) {
 	t.Parallel()
