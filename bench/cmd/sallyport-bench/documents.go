@@ -12,7 +12,7 @@ import (
 
 // documentsCommand reads descriptions of APIs as an import does.
 type documentsCommand struct {
-	Path    string `arg:"" help:"Document, or folder with documents, in JSON."`
+	Path    string `arg:"" help:"Document, or folder with documents, in JSON or YAML."`
 	Schemas int    `default:"0" placeholder:"N" help:"Have every Nth schema compiled by an independent validator; 0 for none."`
 	Slowest int    `default:"5" placeholder:"N" help:"How many of the slowest documents are listed."`
 }

@@ -25,7 +25,7 @@ import (
 
 // Options say what Read does.
 type Options struct {
-	// Path is a document, or a folder with documents, in JSON.
+	// Path is a document, or a folder with documents, in JSON or YAML.
 	Path string
 	// Every is N where every Nth schema is compiled by an independent validator; 0 for none.
 	Every int
@@ -66,7 +66,7 @@ func Read(ctx context.Context, stdout io.Writer, o Options) error {
 		if err != nil || ctx.Err() != nil {
 			return errors.Join(err, ctx.Err())
 		}
-		if entry.IsDir() || !strings.HasSuffix(path, ".json") {
+		if entry.IsDir() || !slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(path)) {
 			return nil
 		}
 		return c.read(path)
@@ -85,8 +85,12 @@ func (c *corpus) read(path string) error {
 	if err != nil {
 		return fmt.Errorf("read a document: %w", err)
 	}
+	open := documents.Open
+	if documents.Sniff(text) == documents.YAML {
+		open = documents.OpenYAML
+	}
 	begin := c.clk.Now()
-	d, err := documents.Open(text)
+	d, err := open(text)
 	if err != nil {
 		c.refused[err.Error()]++
 		return nil //nolint:nilerr // it is counted

@@ -58,6 +58,10 @@ type Parameter struct {
 	Explode bool
 	// JSON is true of a parameter whose value is written as JSON.
 	JSON bool
+	// Reserved is true of a value in the path that is several segments, such as projects/a/topics/b. Its slashes stay, and
+	// each segment is escaped as a value of its own is. A value with a segment that is empty, "." or ".." must be refused,
+	// because it leads to another path than that of the action.
+	Reserved bool
 }
 
 // Body says how a body is written.

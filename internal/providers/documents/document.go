@@ -31,9 +31,10 @@ const (
 	OpenAPI30 Format = "openapi-3.0"
 	OpenAPI31 Format = "openapi-3.1"
 	Swagger2  Format = "swagger-2.0"
+	Discovery Format = "google-discovery"
 )
 
-// Problem says why a document, or a part of it, cannot be read. Line and Column are those of its text, from 1; 0 if
+// Problem says why a document, or a part of it, cannot be read. Line and Column are those of its text, from 1; 0 where
 // they are not known.
 type Problem struct {
 	Line, Column int
@@ -42,8 +43,11 @@ type Problem struct {
 
 // Error implements error.
 func (p *Problem) Error() string {
-	if p.Line == 0 {
+	switch {
+	case p.Line == 0:
 		return p.Message
+	case p.Column == 0:
+		return fmt.Sprintf("line %d: %s", p.Line, p.Message)
 	}
 	return fmt.Sprintf("line %d, column %d: %s", p.Line, p.Column, p.Message)
 }
@@ -54,6 +58,8 @@ type Document struct {
 	// Title and Version are the API's; empty where the document has none.
 	Title, Version string
 	root           jsonindex.Value
+	// isYAML is true of a document that was converted, so that columns are not those of its text.
+	isYAML bool
 	// patterns are the regular expressions that were seen, and whether they can be used.
 	patterns map[string]bool
 	// names are those of definitions by the place of their schema, and fragments their texts.
@@ -77,13 +83,19 @@ func Open(text []byte) (*Document, error) {
 		}
 		return nil, &Problem{Message: err.Error()}
 	}
+	if root := x.Root(); root.Get("__schema").Exists() || root.Path("data", "__schema").Exists() {
+		return OpenGraphQL(text)
+	}
 	d := &Document{root: x.Root(), patterns: map[string]bool{}, names: map[uint32]string{},
 		taken: map[string]bool{}, fragments: map[fragmentKey]*fragment{}}
 	if d.Format, err = formatOf(d.root); err != nil {
 		return nil, err
 	}
 	info := d.root.Get("info")
-	d.Title, d.Version = line(info.Get("title"), maxTitle), line(info.Get("version"), maxTitle)
+	if d.Format == Discovery {
+		info = d.root
+	}
+	d.Title, d.Version = line(info.Get("title"), maxTitle), short(versionOf(info.Get("version")), maxTitle)
 	return d, nil
 }
 
@@ -91,22 +103,34 @@ func formatOf(root jsonindex.Value) (Format, error) {
 	if root.Kind() != jsonindex.Object {
 		return "", problemAt(root, "expected an object, not "+root.Kind().String())
 	}
-	openapi, swagger := root.Get("openapi"), root.Get("swagger")
-	switch version := openapi.String(); {
+	openapi, swagger, kind := root.Get("openapi"), root.Get("swagger"), root.Get("kind")
+	switch version := versionOf(openapi); {
 	case strings.HasPrefix(version, "3.0"):
 		return OpenAPI30, nil
 	case strings.HasPrefix(version, "3.1"):
 		return OpenAPI31, nil
 	case openapi.Exists():
 		return "", problemAt(openapi, "the version of OpenAPI must be 3.0 or 3.1")
-	case swagger.Exists() && strings.Trim(string(swagger.Raw()), `"`) != "2.0":
+	case swagger.Exists() && versionOf(swagger) != "2.0":
 		return "", problemAt(swagger, "the version of Swagger must be 2.0")
 	case swagger.Exists():
 		return Swagger2, nil
+	case kind.String() == discoveryKind && root.Get("discoveryVersion").String() != "v1":
+		return "", problemAt(kind, "the version of Google Discovery must be v1")
+	case kind.String() == discoveryKind:
+		return Discovery, nil
 	default:
-		return "", &Problem{Message: "the document has neither openapi nor swagger, so it is no description of an API that " +
-			"can be read"}
+		return "", &Problem{Message: "the document has none of openapi, swagger, __schema and the kind " +
+			discoveryKind + ", so it is no description of an API that can be read"}
 	}
+}
+
+// versionOf returns a version. Documents in YAML often have it without quotes, so that it is a number.
+func versionOf(v jsonindex.Value) string {
+	if v.Kind() == jsonindex.Number {
+		return string(v.Raw())
+	}
+	return line(v, maxTitle)
 }
 
 func problemAt(v jsonindex.Value, message string) *Problem {
@@ -130,7 +154,16 @@ type operation struct {
 	method, path string
 	// item is the path's and own the operation's.
 	item, own jsonindex.Value
-	name      string
+	// id is what the operation is called in words, and name the name of its action.
+	id, name string
+	// of distinguishes it from others with its name.
+	of string
+	// tag groups it where it has no tags of its own.
+	tag string
+	// reserved are names in the path whose values are several segments.
+	reserved []string
+	// left says why it becomes no action; empty if it does.
+	left string
 }
 
 // methods are the members of a path that are operations.
@@ -145,13 +178,20 @@ func (d *Document) Operations() (iter.Seq[Result], error) {
 	if d.graphql != nil {
 		return d.graphql.operations()
 	}
-	list, err := d.find()
-	if err != nil {
-		return nil, err
+	list, problem := d.find()
+	if problem != nil && d.isYAML {
+		problem = problem.withoutColumn()
+	}
+	if problem != nil {
+		return nil, problem
 	}
 	return func(yield func(Result) bool) {
 		for i := range list {
-			if !yield(d.read(&list[i])) {
+			r := d.read(&list[i])
+			if d.isYAML {
+				r.Left = r.Left.withoutColumn()
+			}
+			if !yield(r) {
 				return
 			}
 		}
@@ -159,13 +199,39 @@ func (d *Document) Operations() (iter.Seq[Result], error) {
 }
 
 // find lists the operations with their names. Names that two have get a part that distinguishes them.
-func (d *Document) find() ([]operation, error) {
+func (d *Document) find() ([]operation, *Problem) {
+	list, problem := d.list()
+	if problem != nil {
+		return nil, problem
+	}
+	count := map[string]int{}
+	for i := range list {
+		count[list[i].name]++
+	}
+	taken := map[string]bool{}
+	for i := range list {
+		o := &list[i]
+		if count[o.name] > 1 {
+			o.name = actions.Distinct(o.name, o.method, o.of)
+		}
+		if taken[o.name] && o.left == "" {
+			o.left = "another operation of the document has the same name, method and path"
+		}
+		taken[o.name] = true
+	}
+	return list, nil
+}
+
+// list returns the operations with the names that they have alone.
+func (d *Document) list() ([]operation, *Problem) {
+	if d.Format == Discovery {
+		return d.listMethods()
+	}
 	paths := d.root.Get("paths")
 	if paths.Exists() && paths.Kind() != jsonindex.Object {
 		return nil, problemAt(paths, "paths must be an object, not "+paths.Kind().String())
 	}
 	var list []operation
-	count := map[string]int{}
 	for path, item := range paths.Members() {
 		item = d.resolve(item)
 		for method, own := range item.Members() {
@@ -173,20 +239,19 @@ func (d *Document) find() ([]operation, error) {
 				continue
 			}
 			if len(list) == MaxOperations {
-				return nil, problemAt(own, fmt.Sprintf("the document has more than %d operations", MaxOperations))
+				return nil, tooMany(own)
 			}
-			o := operation{method: strings.ToUpper(method), path: path, item: item, own: own}
-			o.name = actions.Name(own.Get("operationId").String(), o.method, path)
-			count[o.name]++
+			o := operation{method: strings.ToUpper(method), path: path, of: path, item: item, own: own,
+				id: own.Get("operationId").String()}
+			o.name = actions.Name(o.id, o.method, path)
 			list = append(list, o)
 		}
 	}
-	for i := range list {
-		if o := &list[i]; count[o.name] > 1 {
-			o.name = actions.Distinct(o.name, o.method, o.path)
-		}
-	}
 	return list, nil
+}
+
+func tooMany(v jsonindex.Value) *Problem {
+	return problemAt(v, fmt.Sprintf("the document has more than %d operations", MaxOperations))
 }
 
 func isMethod(name string) bool {
@@ -215,6 +280,9 @@ func (d *Document) resolve(v jsonindex.Value) jsonindex.Value {
 
 // target returns what a reference names; absent for one that leads out of the document.
 func (d *Document) target(ref string) jsonindex.Value {
+	if d.Format == Discovery {
+		return d.root.Get("schemas").Get(ref)
+	}
 	fragment, local := strings.CutPrefix(ref, "#")
 	if !local {
 		return jsonindex.Value{}
@@ -297,4 +365,16 @@ func short(text string, limit int) string {
 		end--
 	}
 	return strings.TrimSpace(text[:end]) + "…"
+}
+
+// OpenAny reads a document of any format: JSON, YAML, or a GraphQL schema as text. Errors are *Problem.
+func OpenAny(text []byte) (*Document, error) {
+	switch Sniff(text) {
+	case YAML:
+		return OpenYAML(text)
+	case Other:
+		return OpenGraphQL(text)
+	default:
+		return Open(text)
+	}
 }

@@ -183,6 +183,32 @@ func TestSchemasAreBounded(t *testing.T) {
 	require.True(t, valid(t, r["GET /circle"].Action.Output, `1`))
 }
 
+// A member that is only read is no input, also where a keyword next to a reference says so: such keywords count since
+// OpenAPI 3.1.
+func TestReadOnlyReferences(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]bool{"3.0.0": true, "3.1.0": false} {
+		got := read(t, openAPI(version, `{"/a":{"post":{"requestBody":{"content":{"application/json":{"schema":{
+			"properties":{"a":{"$ref":"#/components/schemas/A","readOnly":true},"b":{"type":"object",
+			"properties":{"a":{"$ref":"#/components/schemas/A","readOnly":true}}}}}}}}}}}`,
+			`{"A":{"type":"string"}}`))["POST /a"].Action
+		require.Equal(t, want, strings.Contains(string(got.Input), "$ref"))
+	}
+}
+
+// A number that has a million digits when it is written out is in no schema: validators stop at it, or take seconds.
+func TestNumbersAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, n := range []string{"1e1000001", "-1E-99999", "1e99999999999999999999", strings.Repeat("9", 401), "1e401"} {
+		schema := strings.ReplaceAll(`{"minimum":N,"exclusiveMaximum":N,"multipleOf":N,"default":{"a":[N]},"const":[N],
+			"enum":[1e3,N]}`, "N", n)
+		got := read(t, openAPI("3.1.0", `{"/a":{"get":{"parameters":[{"name":"a","in":"query","schema":`+schema+`}]}}}`,
+			`{}`))["GET /a"].Action
+		require.JSONEq(t, `{"type":"object","properties":{"a":{"enum":[1000]}},"additionalProperties":false}`,
+			string(got.Input))
+	}
+}
+
 // Operations that cannot be requested, or say two things about their risk, are left out with the place.
 func TestLeftOut(t *testing.T) {
 	t.Parallel()
@@ -234,7 +260,8 @@ func TestNamesAreDistinct(t *testing.T) {
 // A document that is none is refused with the place.
 func TestRefusedDocuments(t *testing.T) {
 	t.Parallel()
-	const neither = "the document has neither openapi nor swagger, so it is no description of an API that can be read"
+	const neither = "the document has none of openapi, swagger, __schema and the kind discovery#restDescription, so it is no " +
+		"description of an API that can be read"
 	for text, want := range map[string]string{
 		`{"openapi":"3.0.0",`:    "line 1, column 20: expected the name of a member in quotes",
 		`[]`:                     "line 1, column 1: expected an object, not an array",
@@ -272,6 +299,13 @@ func FuzzOperations(f *testing.F) {
 		"enum":[1,1]}}]}}}}`))
 	f.Add([]byte(`{"openapi":"3.1.0","paths":{"/":{"$ref":"#/paths/~1"},"/b":{"get":{"responses":{"200":{
 		"content":{"*/*":{"schema":true}}}}}}}}`))
+	f.Add([]byte(discovery(`{"a":{"methods":{"get":{"id":"zoo.a.get","httpMethod":"GET","path":"a/{+b}/{c}:do",
+		"parameters":{"b":{"location":"path","repeated":true,"$ref":"A"},"d":{"location":"query","type":"integer",
+		"enum":["1"],"enumDescriptions":["One"],"minimum":"1e9","default":"x"}},"request":{"$ref":"A"},
+		"response":{"$ref":"A"},
+		"scopes":["s"]},"x":{"id":"zoo.a.Get"}},"resources":{"b":{"methods":{}}}}}`,
+		`{"A":{"type":"object","properties":{"a":{"$ref":"A","description":"d","readOnly":true},"b":{"$ref":"A",
+		"annotations":{"required":["zoo.a.get"]}}},"additionalProperties":{"$ref":"A"}}}`)))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		d, err := documents.Open(text)
 		if err != nil {
@@ -281,10 +315,13 @@ func FuzzOperations(f *testing.F) {
 		if err != nil {
 			return
 		}
+		names := map[string]bool{}
 		for r := range list {
 			if r.Action == nil {
 				continue
 			}
+			require.False(t, names[r.Action.Name], r.Action.Name)
+			names[r.Action.Name] = true
 			require.Regexp(t, `^[a-z][a-z0-9_]{0,47}$`, r.Action.Name)
 			require.True(t, json.Valid(r.Action.Input), string(r.Action.Input))
 			compile(t, r.Action.Input)

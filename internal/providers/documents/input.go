@@ -28,7 +28,7 @@ type field struct {
 	schema      jsonindex.Value
 	description string
 	required    bool
-	// swagger is true of a parameter of Swagger 2.0, which is its own schema.
+	// swagger is true of a parameter of Swagger 2.0 or Google Discovery, which is its own schema.
 	swagger bool
 	// file is true of one whose content is a file.
 	file bool
@@ -44,7 +44,12 @@ func (d *Document) input(o *operation) input {
 	if problem != nil {
 		return in
 	}
-	if d.Format != Swagger2 {
+	switch d.Format {
+	case Swagger2:
+	case Discovery:
+		more, body := d.methodBody(o)
+		fields, in.body, in.notes = append(fields, more...), body, methodNotes(o.own)
+	default:
 		more, body := d.requestBody(o.own)
 		fields, in.body = append(fields, more...), body
 	}
@@ -58,7 +63,7 @@ func (d *Document) input(o *operation) input {
 	}
 	w := newWriter(d, true)
 	in.schema = w.flat(fields)
-	in.notes = w.notes
+	in.notes = append(in.notes, w.notes...)
 	return in
 }
 
@@ -67,20 +72,30 @@ func (d *Document) parameters(o *operation) ([]field, actions.Body, *Problem) {
 	var fields []field
 	var body actions.Body
 	at := map[string]int{}
+	add := func(f field, ok bool) {
+		if !ok {
+			return
+		}
+		key := string(f.parameter.Place) + " " + f.parameter.Name
+		if i, found := at[key]; found {
+			fields[i] = f
+			return
+		}
+		at[key] = len(fields)
+		fields = append(fields, f)
+	}
 	for _, list := range []jsonindex.Value{o.item.Get("parameters"), o.own.Get("parameters")} {
 		for p := range list.Items() {
-			p = d.resolve(p)
-			f, ok := d.parameter(p)
-			if !ok {
-				continue
+			add(d.parameter(d.resolve(p)))
+		}
+	}
+	if d.Format == Discovery {
+		for _, list := range []jsonindex.Value{o.own.Get("parameters"), d.root.Get("parameters")} {
+			for name, p := range list.Members() {
+				if _, own := at["query "+name]; !own {
+					add(methodParameter(o, name, p))
+				}
 			}
-			key := string(f.parameter.Place) + " " + f.parameter.Name
-			if i, found := at[key]; found {
-				fields[i] = f
-				continue
-			}
-			at[key] = len(fields)
-			fields = append(fields, f)
 		}
 	}
 	fields = slices.DeleteFunc(fields, func(f field) bool {
@@ -287,7 +302,7 @@ func (m *members) add(schema jsonindex.Value, depth int) bool {
 		}
 	}
 	for name, property := range schema.Get("properties").Members() {
-		if m.d.resolve(property).Get("readOnly").Bool() {
+		if m.d.is(property, "readOnly") {
 			continue
 		}
 		f := field{parameter: actions.Parameter{Name: name, Place: actions.InBody}, schema: property}

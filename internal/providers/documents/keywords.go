@@ -72,31 +72,31 @@ const maxValue = 1000
 // values writes enum, const and default.
 func (w *writer) values(k *keywords, v jsonindex.Value, types []string) {
 	if enum := v.Get("enum"); enum.Kind() == jsonindex.Array {
-		w.enum(k, enum, slices.Contains(types, "null"))
+		w.enum(k, enum, types)
 	}
 	for _, name := range []string{"const", "default"} {
-		if value := v.Get(name); value.Exists() && len(value.Raw()) <= maxValue {
+		if value := w.d.literal(v.Get(name), types); value != nil && len(value) <= maxValue {
 			k.name(name)
-			w.compact(value)
+			w.raw(value)
 		}
 	}
 }
 
 // enum writes different values; null is one of them where the type is nullable.
-func (w *writer) enum(k *keywords, enum jsonindex.Value, nullable bool) {
+func (w *writer) enum(k *keywords, enum jsonindex.Value, types []string) {
 	var seen [][]byte
 	has := func(raw []byte) bool {
 		return slices.ContainsFunc(seen, func(s []byte) bool { return bytes.Equal(s, raw) })
 	}
 	for value := range enum.Items() {
-		if len(seen) < 1000 && !has(value.Raw()) {
-			seen = append(seen, value.Raw())
+		if raw := w.d.literal(value, types); raw != nil && len(seen) < 1000 && !has(raw) {
+			seen = append(seen, raw)
 		}
 	}
 	if len(seen) == 0 {
 		return
 	}
-	if nullable && !has([]byte("null")) {
+	if slices.Contains(types, "null") && !has([]byte("null")) {
 		seen = append(seen, []byte("null"))
 	}
 	k.name("enum")
@@ -120,24 +120,24 @@ func (w *writer) raw(text []byte) {
 }
 
 // numbers writes the limits of numbers. Before OpenAPI 3.1, exclusive limits were booleans.
-func (w *writer) numbers(k *keywords, v jsonindex.Value) {
+func (w *writer) numbers(k *keywords, v jsonindex.Value, types []string) {
 	for _, name := range [][2]string{{"minimum", "exclusiveMinimum"}, {"maximum", "exclusiveMaximum"}} {
-		limit, exclusive := v.Get(name[0]), v.Get(name[1])
+		limit, exclusive := w.d.limit(v.Get(name[0]), types), v.Get(name[1])
 		switch {
-		case limit.Kind() == jsonindex.Number && exclusive.Bool():
+		case limit != nil && exclusive.Bool():
 			k.name(name[1])
-			w.compact(limit)
+			w.raw(limit)
 			continue
-		case limit.Kind() == jsonindex.Number:
+		case limit != nil:
 			k.name(name[0])
-			w.compact(limit)
+			w.raw(limit)
 		}
-		if exclusive.Kind() == jsonindex.Number {
+		if exclusive.Kind() == jsonindex.Number && isMeasured(exclusive) {
 			k.name(name[1])
 			w.compact(exclusive)
 		}
 	}
-	if of := v.Get("multipleOf"); of.Kind() == jsonindex.Number {
+	if of := v.Get("multipleOf"); of.Kind() == jsonindex.Number && isMeasured(of) {
 		if n, err := strconv.ParseFloat(string(of.Raw()), 64); err == nil && n > 0 && !math.IsInf(n, 0) {
 			k.name("multipleOf")
 			w.compact(of)
@@ -188,8 +188,7 @@ func (w *writer) children(k *keywords, v jsonindex.Value, depth int) {
 				continue
 			}
 			written[name] = true
-			if w.input && w.d.resolve(property).Get("readOnly").Bool() || !w.input &&
-				w.d.resolve(property).Get("writeOnly").Bool() {
+			if w.input && w.d.is(property, "readOnly") || !w.input && w.d.is(property, "writeOnly") {
 				left[name] = true
 				continue
 			}

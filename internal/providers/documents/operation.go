@@ -20,6 +20,9 @@ func (d *Document) read(o *operation) Result {
 		r.Left = problemAt(v, message)
 		return r
 	}
+	if o.left != "" {
+		return leave(o.own, o.left)
+	}
 	switch o.method {
 	case "TRACE", "OPTIONS":
 		return leave(o.own, o.method+" does nothing with the provider's data")
@@ -46,13 +49,15 @@ func (d *Document) read(o *operation) Result {
 			a.Tags = append(a.Tags, text)
 		}
 	}
+	if len(a.Tags) == 0 && o.tag != "" {
+		a.Tags = []string{o.tag}
+	}
 	r.Notes = in.notes
 	output, notes := d.output(o.own)
 	a.Output, r.Notes = output, append(r.Notes, notes...)
-	a.Call = risk.Call{Method: o.method, Path: o.path, Name: o.own.Get("operationId").String(), Summary: a.Title,
-		Document: stated}
+	a.Call = risk.Call{Method: o.method, Path: o.path, Name: o.id, Summary: a.Title, Document: stated}
 	if len(a.Scopes) > 0 {
-		a.Call.Scopes = a.Scopes[0]
+		a.Call.Scopes = assessed(a.Scopes)
 	}
 	r.Action = a
 	return r
@@ -68,9 +73,12 @@ func checkPath(path string) string {
 	case strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' }):
 		return "the path has a blank, a backslash or a control character"
 	}
+	if strings.HasPrefix(path, "//") {
+		return "the path begins with two slashes, which name a host"
+	}
 	way, _, _ := strings.Cut(requested(path), "?")
-	for segment := range strings.SplitSeq(way, "/") {
-		if segment == "." || segment == ".." {
+	for segment := range strings.SplitSeq(strings.ToLower(way), "/") {
+		if segment = strings.ReplaceAll(segment, "%2e", "."); segment == "." || segment == ".." {
 			return "the path leads upwards"
 		}
 	}
@@ -138,8 +146,22 @@ func (d *Document) stated(own jsonindex.Value) (*risk.Declared, *Problem) {
 	return &out, nil
 }
 
+// assessed returns the alternative from which the risk of a call is assessed: one that permits more than reading, if
+// there is any, because documents name scopes that only read for calls that make changes, too.
+func assessed(alternatives [][]string) []string {
+	for _, scopes := range alternatives {
+		if !slices.ContainsFunc(scopes, func(s string) bool { return strings.Contains(strings.ToLower(s), "readonly") }) {
+			return scopes
+		}
+	}
+	return alternatives[0]
+}
+
 // scopes returns the OAuth scopes of an operation, as alternatives.
 func (d *Document) scopes(own jsonindex.Value) (out [][]string) {
+	if d.Format == Discovery {
+		return methodScopes(own)
+	}
 	security := own.Get("security")
 	if !security.Exists() {
 		security = d.root.Get("security")
@@ -163,6 +185,9 @@ func (d *Document) scopes(own jsonindex.Value) (out [][]string) {
 // output returns the schema of the first successful response that is JSON; nil if there is none.
 func (d *Document) output(own jsonindex.Value) ([]byte, []string) {
 	schema := jsonindex.Value{}
+	if d.Format == Discovery {
+		schema = own.Get("response")
+	}
 	best := ""
 	for status, response := range own.Get("responses").Members() {
 		if len(status) != 3 || status[0] != '2' || best != "" && status >= best {

@@ -165,7 +165,8 @@ func (k *keywords) text(name, value string) {
 	}
 }
 
-// schema writes a schema at a depth. parameter is true of a parameter of Swagger 2.0, which has members of its own.
+// schema writes a schema at a depth. parameter is true of a parameter of Swagger 2.0 or Google Discovery, which has
+// members of its own.
 func (w *writer) schema(v jsonindex.Value, depth int, parameter bool) {
 	switch {
 	case v.Kind() == jsonindex.Bool:
@@ -187,17 +188,30 @@ func (w *writer) schema(v jsonindex.Value, depth int, parameter bool) {
 		w.binary(prose(v.Get("description"), maxInSchema))
 		return
 	}
+	if parameter && w.d.Format == Discovery && v.Get("repeated").Bool() {
+		w.out.WriteString(`{"type":"array"`)
+		w.describe(w.d.describe(v))
+		w.out.WriteString(`,"items":`)
+		w.keywords(v, depth, "")
+		w.out.WriteByte('}')
+		return
+	}
+	w.keywords(v, depth, w.d.describe(v))
+}
+
+// keywords writes a schema that is an object of keywords, with a description.
+func (w *writer) keywords(v jsonindex.Value, depth int, description string) {
 	w.out.WriteByte('{')
 	k := &keywords{w, true}
 	types := w.types(v)
 	w.typeKeyword(k, types)
 	k.text("title", line(v.Get("title"), maxTitle))
-	k.text("description", prose(v.Get("description"), maxInSchema))
+	k.text("description", description)
 	if format := v.Get("format"); format.Kind() == jsonindex.String {
-		k.text("format", line(format, maxTag))
+		k.text("format", w.d.format(line(format, maxTag)))
 	}
 	w.values(k, v, types)
-	w.numbers(k, v)
+	w.numbers(k, v, types)
 	w.sizes(k, v)
 	if pattern, ok := v.Get("pattern").Text(); ok && w.d.usable(pattern) {
 		k.text("pattern", pattern)
@@ -235,7 +249,14 @@ func (w *writer) reference(v jsonindex.Value, ref string, depth int) {
 	if !slices.ContainsFunc(w.refs, func(v jsonindex.Value) bool { return v.ID() == target.ID() }) {
 		w.refs = append(w.refs, target)
 	}
-	w.out.WriteString(`{"$ref":"#/$defs/` + w.d.nameOf(target, ref) + `"}`)
+	text := `{"$ref":"#/$defs/` + w.d.nameOf(target, ref) + `"}`
+	if own := prose(v.Get("description"), maxInSchema); own != "" && w.d.Format == Discovery {
+		// A reference has no place for a description of its own that all readers respect.
+		w.out.WriteString(`{"allOf":[` + text + `]`)
+		w.describe(own)
+		text = "}"
+	}
+	w.out.WriteString(text)
 }
 
 // loops reports whether a schema applies the schema of a place to the same value as itself: through allOf and its like
