@@ -60,6 +60,8 @@ type Document struct {
 	names     map[uint32]string
 	taken     map[string]bool
 	fragments map[fragmentKey]*fragment
+	// carriers are the parameters with credentials; nil before they are needed.
+	carriers *credentialNames
 }
 
 // Open reads a document in JSON. Errors are *Problem.

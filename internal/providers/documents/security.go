@@ -1,0 +1,153 @@
+package documents
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"sallyport/internal/platform/jsonindex"
+)
+
+// requirement is a way to authenticate that operations name: schemes that are all needed.
+type requirement struct {
+	at    jsonindex.Value
+	names []string
+	// count is how many operations name it for themselves.
+	count int
+	// scopes are those that all operations need, by the scheme.
+	scopes map[string][]string
+}
+
+// Limits of security.
+const (
+	maxSchemes      = 100
+	maxRequirements = 200
+	maxModes        = 16
+)
+
+// schemes returns the security schemes of the document.
+func (d *Document) schemes() jsonindex.Value {
+	if d.Format == Swagger2 {
+		return d.root.Get("securityDefinitions")
+	}
+	return d.root.Path("components", "securitySchemes")
+}
+
+// requirements returns what operations need: first what all of them do, then what most do. Without any, each scheme is
+// one. open is true if nothing is needed.
+func (d *Document) requirements() (list []requirement, open bool) {
+	index := map[string]int{}
+	find := func(alternative jsonindex.Value) *requirement {
+		var names []string
+		for name := range alternative.Members() {
+			if len(names) < maxSchemes && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+		sorted := slices.Clone(names)
+		slices.Sort(sorted)
+		key := strings.Join(sorted, "\x00")
+		i, known := index[key]
+		switch {
+		case len(names) == 0 || !known && len(list) >= maxRequirements:
+			return nil
+		case !known:
+			i = len(list)
+			index[key] = i
+			list = append(list, requirement{at: alternative, names: names})
+		}
+		return &list[i]
+	}
+	global := d.root.Get("security")
+	for alternative := range global.Items() {
+		r := find(alternative)
+		if r == nil {
+			open = true
+			continue
+		}
+		r.addScopes(alternative)
+	}
+	common := len(list)
+	for _, item := range d.root.Get("paths").Members() {
+		item = d.resolve(item)
+		for method, own := range item.Members() {
+			if !isMethod(method) {
+				continue
+			}
+			for alternative := range own.Get("security").Items() {
+				if r := find(alternative); r != nil {
+					r.count++
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(list[common:], func(a, b requirement) int { return cmp.Compare(b.count, a.count) })
+	if len(list) == 0 {
+		for name, s := range d.schemes().Members() {
+			if len(list) < maxSchemes {
+				list = append(list, requirement{at: s, names: []string{name}})
+			}
+		}
+		open = open || len(list) == 0 || global.Kind() == jsonindex.Array
+	}
+	return list, open
+}
+
+// addScopes adds the scopes of an alternative.
+func (r *requirement) addScopes(alternative jsonindex.Value) {
+	for name, scopes := range alternative.Members() {
+		for s := range scopes.Items() {
+			if scope := s.String(); isScope(scope) && !slices.Contains(r.scopes[name], scope) && len(r.scopes[name]) < maxChoices {
+				if r.scopes == nil {
+					r.scopes = map[string][]string{}
+				}
+				r.scopes[name] = append(r.scopes[name], scope)
+			}
+		}
+	}
+}
+
+// isScope reports whether a text is one scope of OAuth 2.0 (RFC 6749 section 3.3).
+func isScope(text string) bool {
+	return text != "" && len(text) <= 255 && !strings.Contains(text, "${") && !strings.ContainsFunc(text, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || r == '"' || r == '\\'
+	})
+}
+
+// credentialNames are the parameters that carry the credentials of connections, which are no properties of an input.
+type credentialNames struct {
+	headers, query map[string]bool
+}
+
+// credentials returns the parameters that the security schemes name.
+func (d *Document) credentials() *credentialNames {
+	if d.carriers != nil {
+		return d.carriers
+	}
+	c := &credentialNames{headers: map[string]bool{}, query: map[string]bool{}}
+	d.carriers = c
+	for _, s := range d.schemes().Members() {
+		s = d.resolve(s)
+		name := s.Get("name").String()
+		switch kind := s.Get("type").String(); {
+		case isAWS(s):
+			for _, h := range []string{"algorithm", "content-sha256", "credential", "date", "security-token", "signature",
+				"signedheaders"} {
+				c.headers["x-amz-"+h], c.query["X-Amz-"+h] = true, true
+			}
+		case kind == "oauth2" || kind == "openIdConnect" || strings.EqualFold(s.Get("scheme").String(), "bearer"):
+			c.query["access_token"], c.query["oauth_token"] = true, true // RFC 6750 section 2.3
+		case kind == "apiKey" && s.Get("in").String() == "header":
+			c.headers[strings.ToLower(name)] = true
+		case kind == "apiKey" && s.Get("in").String() == "query":
+			c.query[name] = true
+		}
+	}
+	return c
+}
+
+// isAWS reports whether a scheme is a signature of AWS, by the extension of its API Gateway.
+func isAWS(s jsonindex.Value) bool {
+	kind := s.Get("x-amazon-apigateway-authtype").String()
+	return strings.EqualFold(kind, "awsSigv4") || kind == "awsS3"
+}
