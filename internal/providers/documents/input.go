@@ -74,7 +74,7 @@ func takeKey(method string, fields []field) ([]field, *actions.Idempotency) {
 		return fields, nil
 	}
 	for i := range fields {
-		p := &fields[i].parameter
+		p := fields[i].parameter
 		if name := strings.TrimPrefix(bare(p.Name), "x"); p.Place == actions.InHeader && headerForm.MatchString(p.Name) &&
 			slices.Contains([]string{"idempotencykey", "idempotencyid", "idempotencytoken", "idempotentkey", "idempotentid",
 				"idempotencykeyheader", "paypalrequestid"}, name) {

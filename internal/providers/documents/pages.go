@@ -17,8 +17,15 @@ func (d *Document) pages(o *operation, a *actions.Action, fields []field) *actio
 		return nil
 	}
 	p := pager{d: d, response: response, get: a.Method == "GET"}
+	bodies := 0
 	for i := range fields {
-		p.parameters = append(p.parameters, d.pageParameter(&fields[i], a.Method))
+		q := d.pageParameter(&fields[i], a.Method)
+		if fields[i].parameter.Place == actions.InBody { // which a POST is more likely to read
+			p.parameters = slices.Insert(p.parameters, bodies, q)
+			bodies++
+			continue
+		}
+		p.parameters = append(p.parameters, q)
 	}
 	stated, paging := p.stated(o.own), p.mayPage(schema)
 	if !stated && !paging || !schema.Exists() {

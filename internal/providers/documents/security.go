@@ -131,9 +131,9 @@ func (d *Document) credentials() *credentialNames {
 		name := s.Get("name").String()
 		switch kind := s.Get("type").String(); {
 		case isAWS(s):
-			for _, h := range []string{"algorithm", "content-sha256", "credential", "date", "security-token", "signature",
-				"signedheaders"} {
-				c.headers["x-amz-"+h], c.query["X-Amz-"+h] = true, true
+			for _, n := range []string{"Algorithm", "Content-Sha256", "Credential", "Date", "Security-Token", "Signature",
+				"SignedHeaders"} {
+				c.headers["x-amz-"+strings.ToLower(n)], c.query["X-Amz-"+n] = true, true
 			}
 		case kind == "oauth2" || kind == "openIdConnect" || strings.EqualFold(s.Get("scheme").String(), "bearer"):
 			c.query["access_token"], c.query["oauth_token"] = true, true // RFC 6750 section 2.3
