@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -133,8 +134,8 @@ func (w *drafter) noteOwnServers() {
 		}
 	}
 	if count > 0 {
-		w.note(first, fmt.Sprintf("%d operations have servers of their own, such as %s, and are sent to the base URL all the same",
-			count, quote(first.Get("url").String())))
+		w.note(first, fmt.Sprintf("%d operations have servers of their own, such as %s, and are sent to the base URL "+
+			"all the same", count, quote(first.Get("url").String())))
 	}
 }
 
@@ -226,7 +227,8 @@ type requestForm struct {
 
 // make writes the definition for a base URL. The error is a *Problem, or that of the engine.
 func (w *drafter) make(b *base) (*Draft, error) {
-	m := &modes{w: w, base: b, fields: slices.Clone(b.fields), hosts: []string{b.entry}, scopes: map[string]string{}, known: map[string]scheme{}}
+	m := &modes{w: w, base: b, fields: slices.Clone(b.fields), hosts: []string{b.entry},
+		scopes: map[string]string{}, known: map[string]scheme{}}
 	if err := m.collect(); err != nil {
 		return nil, err
 	}
@@ -276,8 +278,10 @@ func checkWritten(text []byte, file *fileForm) error {
 	var config struct {
 		Fields map[string]fieldForm `yaml:"connection_config"`
 	}
-	if yaml.Unmarshal(text, &engine) != nil || yaml.Unmarshal(text, &again) != nil || yaml.Unmarshal(text, &config) != nil {
-		return &Problem{Message: "the definition cannot be written: a text of the document has no form in YAML"}
+	for _, into := range []any{&engine, &again, &config} {
+		if yaml.Unmarshal(text, into) != nil {
+			return &Problem{Message: "the definition cannot be written: a text of the document has no form in YAML"}
+		}
 	}
 	same := len(config.Fields) == len(file.Config)
 	for _, item := range file.Config {
@@ -358,6 +362,11 @@ func plain(text string, limit int) string {
 
 // quote shows a text of the document in a note.
 func quote(text string) string { return `"` + plain(text, maxTag) + `"` }
+
+var userInfo = regexp.MustCompile(`//[^/@]*@`)
+
+// quoteURL shows a URL without a password in it.
+func quoteURL(text string) string { return quote(userInfo.ReplaceAllString(text, "//…@")) }
 
 // title makes a title of the name of a variable or a scheme.
 func title(name string) string {

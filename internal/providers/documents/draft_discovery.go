@@ -64,8 +64,8 @@ func (m *modes) anyModes() {
 	name := distinct("header_name", func(name string) bool {
 		return slices.ContainsFunc(m.fields, func(f configField) bool { return f.Name == name })
 	})
-	m.fields = append(m.fields, configField{name, fieldForm{Title: "Header", Description: "The header that carries the API key.",
-		Pattern: "[A-Za-z0-9_-]{1,64}", Default: "X-Api-Key"}})
+	m.fields = append(m.fields, configField{name, fieldForm{Title: "Header",
+		Description: "The header that carries the API key.", Pattern: "[A-Za-z0-9_-]{1,64}", Default: "X-Api-Key"}})
 	m.list = []modeForm{{Mode: "bearer"}, {Mode: "api_key", Request: &requestForm{Headers: map[string]string{
 		"${config." + name + "}": "${cred.api_key}"}}}, {Mode: "basic"}, {Mode: "none"}}
 }

@@ -12,7 +12,8 @@ import (
 // no other.
 func TestDraftOfDiscovery(t *testing.T) {
 	t.Parallel()
-	const members = `"kind":"discovery#restDescription","servicePath":"drive/v3/","documentationLink":"https://docs.acme.com/",
+	const members = `"kind":"discovery#restDescription","servicePath":"drive/v3/",
+		"documentationLink":"https://docs.acme.com/",
 		"parameters":{"key":{"type":"string","location":"query"}},
 		"auth":{"oauth2":{"scopes":{"https://www.googleapis.com/auth/drive":{"description":"See your files."}}}}}`
 	got, err := documents.DraftOf([]byte(`{"rootUrl":"https://www.googleapis.com/",`+members),
@@ -52,7 +53,8 @@ scopes:
 // A format that says nothing of servers and security gets the usual modes, and each connection names its URL.
 func TestDraftOfOtherFormats(t *testing.T) {
 	t.Parallel()
-	got, err := documents.DraftOf([]byte(`{"__schema":{}}`), documents.DraftOptions{Slug: "acme", BaseURL: "https://api.acme.com/graphql"})
+	got, err := documents.DraftOf([]byte(`{"__schema":{}}`), documents.DraftOptions{Slug: "acme",
+		BaseURL: "https://api.acme.com/graphql"})
 	require.NoError(t, err)
 	accepted(t, got)
 	require.Equal(t, []string{"bearer", "api_key", "basic", "none"}, got.AuthModes)

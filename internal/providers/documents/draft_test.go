@@ -64,7 +64,8 @@ func TestDraftDefinitions(t *testing.T) {
 			"servers":[{"url":"https://API.acme.com/v1/"}],"security":[{"login":["read"]}],
 			"components":{"securitySchemes":{"apiKey":{"type":"apiKey","in":"query","name":"api_key"},"login":{
 				"type":"oauth2","description":"Log in.","flows":{
-				"authorizationCode":{"authorizationUrl":"https://login.acme.com/authorize","tokenUrl":"https://login.acme.com/token",
+				"authorizationCode":{"authorizationUrl":"https://login.acme.com/authorize",
+					"tokenUrl":"https://login.acme.com/token",
 					"refreshUrl":"/refresh","scopes":{"read":"See all.","a b":"no scope"}},
 				"clientCredentials":{"tokenUrl":"/v1/token","scopes":{"write":"Change ${all}"}}}}}},
 			"paths":{"/a":{"get":{"security":[{"apiKey":[]}]}}}}`,
@@ -94,7 +95,8 @@ scopes:
 		},
 		"two keys in headers": {
 			api(one, `{"App":{"type":"apiKey","in":"header","name":"X-App"},
-				"Secret":{"type":"apiKey","in":"header","name":"X-Secret","description":"Of the app."}}`, `[{"App":[],"Secret":[]}]`),
+				"Secret":{"type":"apiKey","in":"header","name":"X-Secret","description":"Of the app."}}`, `[{"App":[],
+					"Secret":[]}]`),
 			head + `connection_config:
   secret:
     title: Secret
@@ -113,7 +115,8 @@ auth:
 		},
 		"a server for each customer": {
 			api(`[{"url":"{scheme}://{subDomain}.{site}/api/{version}","variables":{"scheme":{"default":"https"},
-				"subDomain":{"default":"demo","description":"Your\nsubdomain"},"site":{"enum":["acme.com","acme.de"],"default":"acme.de"},
+				"subDomain":{"default":"demo","description":"Your\nsubdomain"},"site":{"enum":["acme.com","acme.de"],
+					"default":"acme.de"},
 				"version":{"default":"v2"}}}]`, token, `[{"token":[]},{}]`),
 			head + `connection_config:
   sub_domain:
@@ -151,7 +154,8 @@ auth:
 `,
 		},
 		"Swagger 2.0": {
-			`{"swagger":"2.0","info":{"title":"Acme API"},"externalDocs":{"url":"https://docs.acme.com/"},"host":"api.acme.com:8443",
+			`{"swagger":"2.0","info":{"title":"Acme API"},"externalDocs":{"url":"https://docs.acme.com/"},
+				"host":"api.acme.com:8443",
 			"schemes":["http","https","wss"],"basePath":"v1","paths":{},"securityDefinitions":{
 			"o":{"type":"oauth2","flow":"accessCode","authorizationUrl":"http://acme.com/a","tokenUrl":"https://acme.com/t"},
 			"Authorization":{"type":"apiKey","in":"header","name":"Authorization"}}}`,
@@ -176,7 +180,8 @@ auth:
 		"signatures of AWS": {
 			`{"openapi":"3.0.0","info":{"title":"Acme API","x-aws-signingName":"ses"},
 			"externalDocs":{"url":"https://docs.acme.com/"},"servers":[{"url":"http://email.{region}.acme.com"},
-				{"url":"https://email.{region}.acme.com","variables":{"region":{"enum":["eu-west-1","us-east-1"],"default":"us-east-1"}}}],
+				{"url":"https://email.{region}.acme.com","variables":{"region":{"enum":["eu-west-1","us-east-1"],
+					"default":"us-east-1"}}}],
 			"components":{"securitySchemes":{"hmac":{"type":"apiKey","in":"header","name":"Authorization",
 				"x-amazon-apigateway-authtype":"awsSigv4"}}},"security":[{"hmac":[]}],"paths":{}}`,
 			head + `connection_config:
@@ -212,7 +217,8 @@ auth:
 `,
 		},
 		"nothing about security": {
-			`{"openapi":"3.0.0","info":{"title":"Acme API"},"externalDocs":{"url":"https://docs.acme.com/"},"servers":` + one + `,
+			`{"openapi":"3.0.0","info":{"title":"Acme API"},"externalDocs":{"url":"https://docs.acme.com/"},
+				"servers":` + one + `,
 			"paths":{}}`,
 			head + `base_url: https://api.acme.com/v1
 allowed_hosts: [api.acme.com]
@@ -223,17 +229,19 @@ auth:
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, c.want, strings.TrimRight(string(draft(t, c.document, documents.DraftOptions{}).Definition), "\n")+"\n")
+			require.Equal(t, c.want, strings.TrimRight(string(draft(t, c.document, documents.DraftOptions{}).Definition),
+				"\n")+"\n")
 		})
 	}
 }
 
-// What is not taken over is named with its place, and so are the endpoints that get secrets.
+// Anything that is not taken over is named with its place, and so are the endpoints that get secrets.
 func TestDraftNotes(t *testing.T) {
 	t.Parallel()
 	got := draft(t, api(`[{"url":"https://user:pw@api.acme.com"},{"url":"http://api.acme.com"},
 {"url":"https://sandbox.acme.com","description":"Sandbox"},{"url":"https://api.acme.com/v1"},{"url":"//[::1]"}]`,
-		`{"cookie":{"type":"apiKey","in":"cookie","name":"s"},"cert":{"type":"mutualTLS"},"digest":{"type":"http","scheme":"digest"},
+		`{"cookie":{"type":"apiKey","in":"cookie","name":"s"},"cert":{"type":"mutualTLS"},"digest":{"type":"http",
+			"scheme":"digest"},
 "unused":{"type":"http","scheme":"basic"},"id":{"type":"openIdConnect","openIdConnectUrl":"https://acme.com/c"},
 "login":{"type":"oauth2","flows":{"password":{"tokenUrl":"https://acme.com/t"},"clientCredentials":{
 	"tokenUrl":"https://login.acme.com/t?x=1"},"authorizationCode":{"tokenUrl":"https://10.0.0.1/t"}}},
@@ -244,21 +252,23 @@ func TestDraftNotes(t *testing.T) {
 	require.Equal(t, []string{"sandbox.acme.com", "login.acme.com"}, got.Hosts)
 	require.Equal(t, []string{"https://login.acme.com/t?x=1"}, got.TokenEndpoints)
 	require.Equal(t, []string{
-		`line 2, column 12: the server "https://user:pw@api.acme.com" is not used: it has a user name`,
+		`line 2, column 12: the server "https://…@api.acme.com" is not used: it has a user name`,
 		`line 3, column 94: the server "//[::1]" is not used: it has a port that is no number, or an address`,
 		`line 2, column 51: the server "http://api.acme.com" is another one, and is not used`,
 		`line 3, column 60: the server "https://api.acme.com/v1" is another one, and is not used`,
-		`line 5, column 9: the security scheme "login" loses its flow authorizationCode: tokenUrl has an address in place of a name`,
-		`line 5, column 9: the security scheme "login" loses its flow password`,
+		`line 6, column 9: the security scheme "login" loses its flow authorizationCode: tokenUrl has an ` +
+			`address in place of a name`,
+		`line 6, column 9: the security scheme "login" loses its flow password`,
 		`line 3, column 155: the security scheme "cookie" is left out: connections have no cookies`,
 		`line 3, column 205: the security scheme "cert" is left out: connections have no client certificates`,
-		`line 3, column 235: the security scheme "digest" is left out: the scheme "digest" of HTTP is neither basic nor bearer`,
-		`line 7, column 121: the security scheme "missing" does not exist`,
-		`line 7, column 8: the security scheme "host" is left out: its header "Host" is none that a connection can set`,
-		`line 4, column 48: the security scheme "id" names its endpoints in another document, which is not read; connections ` +
-			`take a token that was made elsewhere`,
-		`line 7, column 148: the security schemes "id" and "login" are left out: a request cannot have both`,
-		`line 4, column 10: the security scheme "unused" is needed by no operation, and is left out`,
+		`line 3, column 235: the security scheme "digest" is left out: the scheme "digest" of HTTP is neither ` +
+			`basic nor bearer`,
+		`line 8, column 121: the security scheme "missing" does not exist`,
+		`line 8, column 8: the security scheme "host" is left out: its header "Host" is none that a connection can set`,
+		`line 5, column 48: the security scheme "id" names its endpoints in another document, which is not read; ` +
+			`connections take a token that was made elsewhere`,
+		`line 8, column 148: the security schemes "id" and "login" are left out: a request cannot have both`,
+		`line 5, column 10: the security scheme "unused" is needed by no operation, and is left out`,
 	}, got.Notes)
 }
 
@@ -354,22 +364,26 @@ func TestDraftWithoutModes(t *testing.T) {
 	d, err := documents.Open([]byte(api(one, `{"s":{"type":"apiKey","in":"cookie","name":"s"}}`, `[{"s":[]}]`)))
 	require.NoError(t, err)
 	_, err = d.Draft(documents.DraftOptions{Slug: "acme"})
-	require.EqualError(t, err, "line 2, column 142: the document has no way to authenticate that connections can use: line 2, "+
-		`column 85: the security scheme "s" is left out: connections have no cookies`)
+	require.EqualError(t, err,
+		"line 2, column 142: the document has no way to authenticate that connections can use: line 2, "+
+			`column 85: the security scheme "s" is left out: connections have no cookies`)
 }
 
-// Texts of a document are neither YAML nor templates, whatever they contain, and are bounded.
+// Texts of a document are neither YAML nor templates, and are bounded.
 func TestDraftHostileTexts(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("${cred.token}", 2000)
-	for _, text := range []string{"a: b\\n- c", "'\\\"\\n\\u0000\\u001b[31m", "${config.x}", "$${{x}", long, "#", "&a *a", "!!binary x",
-		"null", "1e3", "\\u2028\\u202e", "- ", "? x", "%YAML 2", "{a: [b", "true", "💥", " ", "~", "<<", "=", "0x1F", "12:30:45", "@a", "`",
+	for _, text := range []string{"a: b\\n- c", "'\\\"\\n\\u0000\\u001b[31m", "${config.x}", "$${{x}", long, "#",
+		"&a *a", "!!binary x",
+		"null", "1e3", "\\u2028\\u202e", "- ", "? x", "%YAML 2", "{a: [b", "true", "💥", " ", "~", "<<", "=", "0x1F",
+		"12:30:45", "@a", "`",
 		"|", ">-", "---", "...", "a # b", "a:", "\\ud800", "'", "\\\"", "\\\\", "2001-01-01", ".inf", "y", "No"} {
 		document := fmt.Sprintf(`{"openapi":"3.0.0","info":{"title":"%[1]s"},"externalDocs":{"url":"%[1]s"},
 			"servers":[{"url":"https://{%[2]s}.acme.com/{v}/","variables":{"%[2]s":{"description":"%[1]s","default":"%[1]s"},
 				"v":{"enum":["%[1]s","v1"],"default":"%[1]s"}}},{"url":"%[1]s","description":"%[1]s"}],
 			"components":{"securitySchemes":{"%[1]s":{"type":"oauth2","description":"%[1]s","flows":{"authorizationCode":{
-				"authorizationUrl":"https://acme.com/%[1]s","tokenUrl":"https://acme.com/t","scopes":{"%[1]s":"%[1]s","ok":"%[1]s"}}}},
+				"authorizationUrl":"https://acme.com/%[1]s","tokenUrl":"https://acme.com/t","scopes":{
+				"%[1]s":"%[1]s","ok":"%[1]s"}}}},
 				"k":{"type":"apiKey","in":"header","name":"%[1]s"},"q":{"type":"apiKey","in":"query","name":"%[1]s"},
 				"b":{"type":"http","scheme":"bearer","description":"%[1]s"}}},
 			"security":[{"%[1]s":["%[1]s"]},{"k":[]},{"q":[]},{"b":[]}],"paths":{}}`, text, "name")
@@ -392,7 +406,8 @@ func FuzzDraft(f *testing.F) {
 			`[{"o":["x"],"k":[]},{"k":[]}]`),
 		`{"swagger":"2.0","host":"acme.com","basePath":"/a","schemes":["http"],"securityDefinitions":{"a":{"type":"basic"},
 			"h":{"type":"apiKey","in":"header","name":"x","x-amazon-apigateway-authtype":"awsSigv4"}}}`,
-		`{"swagger":"2.0","x-ms-parameterized-host":{"hostTemplate":"{e}.acme.com","useSchemePrefix":true,"parameters":[{"name":"e"}]}}`,
+		`{"swagger":"2.0","x-ms-parameterized-host":{"hostTemplate":"{e}.acme.com","useSchemePrefix":true,
+			"parameters":[{"name":"e"}]}}`,
 	} {
 		f.Add([]byte(s))
 	}

@@ -1,6 +1,7 @@
 package documents
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 
@@ -13,10 +14,10 @@ import (
 // statement, or by a parameter together with a response that fits it. It is nil for any other operation.
 func (d *Document) pages(o *operation, a *actions.Action, fields []field) *actions.Pagination {
 	response, schema := d.success(o.own)
-	if a.Method != "GET" && a.Method != "POST" {
+	if a.Method != http.MethodGet && a.Method != http.MethodPost {
 		return nil
 	}
-	p := pager{d: d, response: response, get: a.Method == "GET"}
+	p := pager{d: d, response: response, get: a.Method == http.MethodGet}
 	bodies := 0
 	for i := range fields {
 		q := d.pageParameter(&fields[i], a.Method)
@@ -70,7 +71,7 @@ type pageParameter struct {
 func (d *Document) pageParameter(f *field, method string) pageParameter {
 	place := f.parameter.Place
 	out := pageParameter{property: f.parameter.Property, name: bare(f.parameter.Name), description: f.description,
-		schema: d.resolve(f.schema), usable: place == actions.InQuery || method == "POST" && place == actions.InBody}
+		schema: d.resolve(f.schema), usable: place == actions.InQuery || method == http.MethodPost && place == actions.InBody}
 	if !out.usable {
 		return out
 	}
@@ -157,7 +158,8 @@ func (p *pager) find() *actions.Pagination {
 	if !p.lists.found {
 		return nil
 	}
-	for _, way := range []func() *actions.Pagination{p.byCursor, p.byBodyLink, p.byLastItem, p.byLink, p.byNumber, p.byOffset} {
+	for _, way := range []func() *actions.Pagination{p.byCursor, p.byBodyLink, p.byLastItem, p.byLink, p.byNumber,
+		p.byOffset} {
 		if out := way(); out != nil {
 			out.Items = p.lists.items
 			return out
@@ -230,7 +232,8 @@ func (p *pager) byLastItem() *actions.Pagination {
 	}
 	for _, q := range p.parameters {
 		if q.usable && q.text && q.name == "startingafter" {
-			return &actions.Pagination{Type: actions.PagesByCursor, Parameter: q.property, Next: "/id", NextOfLast: true, More: more}
+			return &actions.Pagination{Type: actions.PagesByCursor, Parameter: q.property, Next: "/id", NextOfLast: true,
+				More: more}
 		}
 	}
 	return nil
@@ -350,8 +353,9 @@ func firstPage(q, size *pageParameter) (int, bool) {
 		}
 	}
 	words := q.words()
-	for _, zero := range []string{"zero-based", "zero based", "0-based", "0 based", "0-indexed", "zero-indexed", "starts at 0",
-		"starting at 0", "starting from 0", "starts from 0", "starts with 0", "starting with 0", "0 is the first", "(0..n)"} {
+	for _, zero := range []string{"zero-based", "zero based", "0-based", "0 based", "0-indexed", "zero-indexed",
+		"starts at 0", "starting at 0", "starting from 0", "starts from 0", "starts with 0", "starting with 0",
+		"0 is the first", "(0..n)"} {
 		if strings.Contains(words, zero) {
 			return 0, true
 		}
@@ -393,8 +397,8 @@ func (p *pager) isOffset(q, size *pageParameter) bool {
 			return false
 		}
 	}
-	for _, other := range []string{"time", "date", "unix", "page number", "page index", "number of the page", "epoch", "1-based",
-		"one-based", "block", "starts at 1", "first page"} {
+	for _, other := range []string{"time", "date", "unix", "page number", "page index", "number of the page", "epoch",
+		"1-based", "one-based", "block", "starts at 1", "first page"} {
 		if strings.Contains(words, other) {
 			return false
 		}

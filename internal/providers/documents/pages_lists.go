@@ -226,8 +226,8 @@ func (l *lists) choose(arrays []list, path string) {
 	}
 	resource := resourceOf(path)
 	arrays = slices.DeleteFunc(arrays, func(a list) bool {
-		return a.name != resource && slices.Contains([]string{"errors", "messages", "warnings", "links", "included", "errordetails",
-			"notifications", "validationerrors"}, a.name)
+		return a.name != resource && slices.Contains([]string{"errors", "messages", "warnings", "links", "included",
+			"errordetails", "notifications", "validationerrors"}, a.name)
 	})
 	take := func(a list) { l.found, l.items, l.item = true, a.pointer, a.item }
 	if len(arrays) == 1 {

@@ -2,6 +2,7 @@ package documents_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,11 +14,11 @@ import (
 // parameters writes query parameters: name, type and further members of the schema.
 func parameters(list ...string) string {
 	out := ""
-	for i := 0; i < len(list); i += 2 {
-		if i > 0 {
+	for pair := range slices.Chunk(list, 2) {
+		if out != "" {
 			out += ","
 		}
-		out += fmt.Sprintf(`{"name":%q,"in":"query","schema":{"type":%s}}`, list[i], list[i+1])
+		out += fmt.Sprintf(`{"name":%q,"in":"query","schema":{"type":%s}}`, pair[0], pair[1])
 	}
 	return out
 }
@@ -26,7 +27,8 @@ func parameters(list ...string) string {
 func paged(t *testing.T, parameters, response, header, more string) *actions.Pagination {
 	t.Helper()
 	r := read(t, fmt.Sprintf(`{"openapi":"3.0.0","paths":{"/v1/pets":{"get":{%s"parameters":[%s],"responses":{"200":{
-		"headers":{%q:{"description":"URLs of pages"}},"content":{"application/json":{"schema":%s}}}}}}}}`, more, parameters, header,
+		"headers":{%q:{"description":"URLs of pages"}},"content":{"application/json":{"schema":%s}}}}}}}}`, more,
+		parameters, header,
 		response))
 	return r["GET /v1/pets"].Action.Pagination
 }
@@ -59,7 +61,8 @@ func TestPagination(t *testing.T) {
 				More: "/has_more"}},
 		"the id of the last item": {parameters("starting_after", text, "ending_before", text, "limit", integer),
 			object(data + `,"has_more":{"type":"boolean"}`),
-			actions.Pagination{Type: actions.PagesByCursor, Items: "/data", Parameter: "starting_after", Size: "limit", Next: "/id",
+			actions.Pagination{Type: actions.PagesByCursor, Items: "/data", Parameter: "starting_after", Size: "limit",
+				Next:       "/id",
 				NextOfLast: true, More: "/has_more"}},
 		"a URL in the response": {parameters("limit", integer, "offset", integer),
 			object(`"results":` + array + `,"next":{"type":"string","format":"uri","nullable":true},"count":{"type":"integer"}`),
@@ -125,16 +128,19 @@ func TestNoPagination(t *testing.T) {
 	next := `,"next_cursor":{"type":"string"}`
 	cursor := parameters("cursor", text)
 	for name, c := range map[string][2]string{
-		"no list":                       {cursor, object(`"name":{"type":"string"}` + next)},
-		"two lists":                     {cursor, object(`"pets":` + `{"type":"string"},"dogs":` + array + `,"cats":` + array + next)},
+		"no list": {cursor, object(`"name":{"type":"string"}` + next)},
+		"two lists": {cursor, object(`"pets":` + `{"type":"string"},"dogs":` + array + `,
+			"cats":` + array + next)},
 		"errors are no list":            {cursor, object(`"errors":` + array + next)},
 		"no member with the next value": {cursor, object(`"data":` + array)},
 		"a member that is an object":    {cursor, object(`"data":` + array + `,"next_cursor":{"type":"object"}`)},
 		"the cursor that was sent":      {cursor, object(`"data":` + array + `,"cursor":{"type":"string"}`)},
-		"next of something else":        {"", object(`"data":` + array + `,"next":{"type":"string","description":"The next step"}`)},
-		"a cursor and no parameter":     {parameters("filter", text), object(`"data":` + array + next)},
-		"a parameter that is a list":    {parameters("cursor", `"array"`), object(`"data":` + array + next)},
-		"a last item without an id":     {parameters("starting_after", text), object(`"data":{"type":"array","items":{"type":"string"}},"has_more":{"type":"boolean"}`)},
+		"next of something else": {"", object(`"data":` + array + `,"next":{"type":"string",
+			"description":"The next step"}`)},
+		"a cursor and no parameter":  {parameters("filter", text), object(`"data":` + array + next)},
+		"a parameter that is a list": {parameters("cursor", `"array"`), object(`"data":` + array + next)},
+		"a last item without an id": {parameters("starting_after", text), object(`"data":{"type":"array",
+			"items":{"type":"string"}},"has_more":{"type":"boolean"}`)},
 	} {
 		require.Nil(t, paged(t, c[0], c[1], "x-other", ""), name)
 	}
@@ -150,23 +156,31 @@ func TestStatedPagination(t *testing.T) {
 	for stated, want := range map[string]*actions.Pagination{
 		`"x-ms-pageable":{"nextLinkName":"nextLink"},`: {Type: actions.PagesByBodyLink, Items: "/value", Next: "/nextLink",
 			Size: "limit"},
-		`"x-ms-pageable":{"nextLinkName":"@odata.nextLink","itemName":"others"},`: {Type: actions.PagesByBodyLink, Items: "/others",
-			Next: "/@odata.nextLink", Size: "limit"},
+		`"x-ms-pageable":{"nextLinkName":"@odata.nextLink","itemName":"others"},`: {Type: actions.PagesByBodyLink,
+			Items: "/others",
+			Next:  "/@odata.nextLink", Size: "limit"},
 		`"x-ms-pageable":{"nextLinkName":null},`: nil,
 		`"x-speakeasy-pagination":{"type":"cursor","inputs":[{"name":"cursor","in":"parameters","type":"cursor"}],"outputs":{
-			"results":"$.value","nextCursor":"$.meta.next"}},`: {Type: actions.PagesByCursor, Items: "/value", Parameter: "cursor",
-			Size: "limit", Next: "/meta/next"},
+			"results":"$.value","nextCursor":"$.meta.next"}},`: {Type: actions.PagesByCursor, Items: "/value",
+			Parameter: "cursor",
+			Size:      "limit", Next: "/meta/next"},
 		`"x-speakeasy-pagination":{"type":"offsetLimit","inputs":[{"name":"page","in":"parameters","type":"page"}],"outputs":{
-			"results":"$.others"}},`: {Type: actions.PagesByNumber, Items: "/others", Parameter: "page", Size: "limit", First: 1},
-		`"x-speakeasy-pagination":{"type":"offsetLimit","inputs":[{"name":"offset","type":"offset"},{"name":"limit","type":"limit"}],
-			"outputs":{"results":"$.others"}},`: {Type: actions.PagesByOffset, Items: "/others", Parameter: "offset", Size: "limit"},
+			"results":"$.others"}},`: {Type: actions.PagesByNumber, Items: "/others", Parameter: "page", Size: "limit",
+			First: 1},
+		`"x-speakeasy-pagination":{"type":"offsetLimit","inputs":[{"name":"offset","type":"offset"},{"name":"limit",
+			"type":"limit"}],
+			"outputs":{"results":"$.others"}},`: {Type: actions.PagesByOffset, Items: "/others", Parameter: "offset",
+			Size: "limit"},
 		`"x-speakeasy-pagination":{"type":"url","outputs":{"results":"$.value","nextUrl":"$.nextLink"}},`: {
 			Type: actions.PagesByBodyLink, Items: "/value", Next: "/nextLink", Size: "limit"},
-		`"x-speakeasy-pagination":{"type":"cursor","inputs":[{"name":"other","type":"cursor"}],"outputs":{"results":"$.value"}},`: nil,
-		`"x-speakeasy-pagination":{"type":"url","outputs":{"results":"$.value","nextUrl":"$..x[0]"}},`:                            nil,
+		`"x-speakeasy-pagination":{"type":"cursor","inputs":[{"name":"other","type":"cursor"}],
+			"outputs":{"results":"$.value"}},`: nil,
+		`"x-speakeasy-pagination":{"type":"url","outputs":{"results":"$.value",
+			"nextUrl":"$..x[0]"}},`: nil,
 		`"x-fern-pagination":{"cursor":"$request.cursor","next_cursor":"$response.meta.next","results":"$response.value"},`: {
 			Type: actions.PagesByCursor, Items: "/value", Parameter: "cursor", Size: "limit", Next: "/meta/next"},
-		`"x-fern-pagination":{"offset":"$request.page","results":"$response.value"},`: {Type: actions.PagesByNumber, Items: "/value",
+		`"x-fern-pagination":{"offset":"$request.page","results":"$response.value"},`: {Type: actions.PagesByNumber,
+			Items:     "/value",
 			Parameter: "page", Size: "limit", First: 1},
 		`"x-fern-pagination":{"offset":"$request.none","results":"$response.value"},`: nil,
 	} {
@@ -179,11 +193,13 @@ func TestPaginationOfWrites(t *testing.T) {
 	t.Parallel()
 	const operation = `{"operationId":%q,"parameters":[{"name":"NextToken","in":"query","schema":{"type":"string"}}],
 		"requestBody":{"content":{"application/json":{"schema":{"type":"object","properties":{"MaxResults":{"type":"integer"},
-		"NextToken":{"type":"string"}}}}}},"responses":{"200":{"content":{"application/json":{"schema":{"type":"object","properties":{
+		"NextToken":{"type":"string"}}}}}},"responses":{"200":{"content":{"application/json":{"schema":{"type":"object",
+			"properties":{
 		"Jobs":{"type":"array","items":{"type":"string"}},"NextToken":{"type":"string"}}}}}}}}`
 	r := read(t, fmt.Sprintf(`{"openapi":"3.0.0","paths":{"/a":{"post":`+operation+`},"/b":{"post":`+operation+`},
 		"/c":{"delete":`+operation+`}}}`, "ListJobs", "CreateJobs", "DeleteJobs"))
-	require.Equal(t, &actions.Pagination{Type: actions.PagesByCursor, Items: "/Jobs", Parameter: "NextToken", Size: "MaxResults",
+	require.Equal(t, &actions.Pagination{Type: actions.PagesByCursor, Items: "/Jobs", Parameter: "NextToken",
+		Size: "MaxResults",
 		Next: "/NextToken"}, r["POST /a"].Action.Pagination)
 	require.Nil(t, r["POST /b"].Action.Pagination)
 	require.Nil(t, r["DELETE /c"].Action.Pagination)
@@ -200,21 +216,23 @@ func TestIdempotency(t *testing.T) {
 		"Idempotency Key":   nil,
 		"X-Request-Id":      nil,
 	} {
-		r := read(t, fmt.Sprintf(`{"openapi":"3.0.0","paths":{"/a":{"post":`+operation+`,"get":`+operation+`},"/b":{"post":`+operation+`}}}`,
+		r := read(t, fmt.Sprintf(`{"openapi":"3.0.0","paths":{"/a":{"post":`+operation+`,"get":`+operation+`},
+			"/b":{"post":`+operation+`}}}`,
 			name, "header", name, "header", name, "query"))
 		require.Equal(t, want, r["POST /a"].Action.Idempotency, name)
 		require.Equal(t, want == nil, len(r["POST /a"].Action.Parameters) == 1, name)
 		require.Nil(t, r["GET /a"].Action.Idempotency)
 		require.Len(t, r["GET /a"].Action.Parameters, 1)
 		require.Nil(t, r["POST /b"].Action.Idempotency, "a key in the query is not sent by itself")
-		require.True(t, valid(t, r["POST /a"].Action.Input, `{}`) == (want != nil), name)
+		require.Equal(t, want != nil, valid(t, r["POST /a"].Action.Input, `{}`), name)
 	}
 }
 
 // Parameters that carry the connection's credentials are no inputs: a caller could use them in place of those.
 func TestCredentialsAreNoInput(t *testing.T) {
 	t.Parallel()
-	r := read(t, `{"openapi":"3.0.0","paths":{"/{key}":{"get":{"parameters":[{"name":"key","in":"path"},{"name":"x-API-key","in":"header"},
+	r := read(t, `{"openapi":"3.0.0","paths":{"/{key}":{"get":{"parameters":[{"name":"key","in":"path"},
+		{"name":"x-API-key","in":"header"},
 		{"name":"API_KEY","in":"query"},{"name":"api_key","in":"query"},{"name":"Authorization","in":"header"},
 		{"name":"access_token","in":"query"},{"name":"X-Amz-Date","in":"header"},{"name":"x-other","in":"header"},
 		{"name":"X-Amz-Signature","in":"query"}],"responses":{}}}},"components":{"securitySchemes":{
@@ -234,8 +252,10 @@ func TestOwnServers(t *testing.T) {
 	text := `{"openapi":"3.0.0","servers":[{"url":"https://api.acme.com/"}],"paths":{"/a":{"get":{"servers":[{
 		"url":"https://files.acme.com"}]}},"/b":{"servers":[{"url":"https://api.acme.com"}],"get":{}}}}`
 	r := read(t, text)
-	require.Equal(t, []string{`it has a server of its own, which is not used: "https://files.acme.com"`}, r["GET /a"].Notes)
+	require.Equal(t, []string{`it has a server of its own, which is not used: "https://files.acme.com"`},
+		r["GET /a"].Notes)
 	require.Empty(t, r["GET /b"].Notes)
-	require.Contains(t, draft(t, text, documents.DraftOptions{}).Notes, `line 1, column 97: 1 operations have servers of their own, `+
-		`such as "https://files.acme.com", and are sent to the base URL all the same`)
+	require.Contains(t, draft(t, text, documents.DraftOptions{}).Notes,
+		`line 1, column 97: 1 operations have servers of their own, `+
+			`such as "https://files.acme.com", and are sent to the base URL all the same`)
 }

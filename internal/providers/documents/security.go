@@ -97,21 +97,22 @@ func (d *Document) requirements() (list []requirement, open bool) {
 func (r *requirement) addScopes(alternative jsonindex.Value) {
 	for name, scopes := range alternative.Members() {
 		for s := range scopes.Items() {
-			if scope := s.String(); isScope(scope) && !slices.Contains(r.scopes[name], scope) && len(r.scopes[name]) < maxChoices {
-				if r.scopes == nil {
-					r.scopes = map[string][]string{}
-				}
-				r.scopes[name] = append(r.scopes[name], scope)
+			scope, known := s.String(), r.scopes[name]
+			if !isScope(scope) || slices.Contains(known, scope) || len(known) >= maxChoices {
+				continue
 			}
+			if r.scopes == nil {
+				r.scopes = map[string][]string{}
+			}
+			r.scopes[name] = append(known, scope)
 		}
 	}
 }
 
 // isScope reports whether a text is one scope of OAuth 2.0 (RFC 6749 section 3.3).
 func isScope(text string) bool {
-	return text != "" && len(text) <= 255 && !strings.Contains(text, "${") && !strings.ContainsFunc(text, func(r rune) bool {
-		return r <= ' ' || r >= 0x7f || r == '"' || r == '\\'
-	})
+	return text != "" && len(text) <= 255 && !strings.Contains(text, "${") &&
+		!strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' })
 }
 
 // credentialNames are the parameters that carry the credentials of connections, which are no properties of an input.
