@@ -126,7 +126,7 @@ func (w *drafter) noteOwnServers() {
 			if !isMethod(method) {
 				continue
 			}
-			if s := w.d.ownServer(item, own); s.Exists() {
+			if s := w.d.ownServer(item, own); s.Exists() && count < MaxOperations {
 				if count++; count == 1 {
 					first = s
 				}
@@ -145,18 +145,33 @@ func (d *Document) ownServer(item, own jsonindex.Value) jsonindex.Value {
 	if !servers.Exists() {
 		servers = item.Get("servers")
 	}
-	all := d.root.Get("servers")
+	var first jsonindex.Value
+	count := 0
 	for s := range servers.Items() {
-		for known := range all.Items() {
-			if strings.TrimRight(known.Get("url").String(), "/") == strings.TrimRight(s.Get("url").String(), "/") {
-				return jsonindex.Value{}
+		if count++; count > maxServers {
+			break
+		}
+		if !first.Exists() {
+			first = s
+		}
+		if slices.Contains(d.serverURLs(), strings.TrimRight(s.Get("url").String(), "/")) {
+			return jsonindex.Value{}
+		}
+	}
+	return first
+}
+
+// serverURLs returns the URLs of the document's servers, without slashes at their ends.
+func (d *Document) serverURLs() []string {
+	if d.urls == nil {
+		d.urls = []string{}
+		for s := range d.root.Get("servers").Items() {
+			if len(d.urls) < maxServers {
+				d.urls = append(d.urls, strings.TrimRight(s.Get("url").String(), "/"))
 			}
 		}
 	}
-	for s := range servers.Items() {
-		return s
-	}
-	return jsonindex.Value{}
+	return d.urls
 }
 
 // fileForm is a definition as it is written.

@@ -48,7 +48,16 @@ func (m *member) isURL() bool {
 const (
 	maxMembers = 400
 	maxWithin  = 4
+	// maxSteps is how many parts of schemas are looked at in a document: some 20 times those of the largest known one.
+	maxSteps = 3_000_000
 )
+
+// step counts a part of a schema. It reports false if there were too many, so that a document whose operations share
+// enormous schemas takes no longer.
+func (d *Document) step() bool {
+	d.steps++
+	return d.steps <= maxSteps
+}
 
 // kind returns the type of a schema; of one that may be null the other type, and empty for any value.
 func (d *Document) kind(v jsonindex.Value) string {
@@ -85,6 +94,9 @@ func (d *Document) plainSchema(v jsonindex.Value) jsonindex.Value {
 		count := 0
 		for _, name := range []string{"anyOf", "oneOf"} {
 			for part := range v.Get(name).Items() {
+				if !d.step() {
+					return jsonindex.Value{}
+				}
 				if d.resolve(part).Get("type").String() != "null" {
 					only = part
 					count++
@@ -92,6 +104,9 @@ func (d *Document) plainSchema(v jsonindex.Value) jsonindex.Value {
 			}
 		}
 		for part := range v.Get("allOf").Items() {
+			if !d.step() {
+				return jsonindex.Value{}
+			}
 			if shape := d.resolve(part); hasShape(shape) { // others describe the one that has
 				only = part
 				count++
@@ -119,7 +134,7 @@ func hasShape(v jsonindex.Value) bool {
 // the function returns false.
 func (d *Document) eachMember(v jsonindex.Value, depth int, visit func(name string, schema jsonindex.Value) bool) bool {
 	v = d.plainSchema(v)
-	if depth > maxWithin {
+	if depth > maxWithin || !d.step() {
 		return true
 	}
 	for part := range v.Get("allOf").Items() {
@@ -128,7 +143,7 @@ func (d *Document) eachMember(v jsonindex.Value, depth int, visit func(name stri
 		}
 	}
 	for name, schema := range v.Get("properties").Members() {
-		if !visit(name, schema) {
+		if !d.step() || !visit(name, schema) {
 			return false
 		}
 	}

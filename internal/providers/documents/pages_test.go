@@ -3,6 +3,7 @@ package documents_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -145,6 +146,26 @@ func TestNoPagination(t *testing.T) {
 		require.Nil(t, paged(t, c[0], c[1], "x-other", ""), name)
 	}
 	require.Nil(t, paged(t, "", array, "Link", ""), "a Link that may be any")
+}
+
+// Schemas that contain themselves in many ways end all the same, for each of many operations.
+func TestPagesOfEndlessSchemas(t *testing.T) {
+	t.Parallel()
+	self := strings.TrimSuffix(strings.Repeat(`{"$ref":"#/components/schemas/A"},`, 1000), ",")
+	var paths strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&paths, `"/%d":{"get":{"parameters":[%s],"responses":{"200":{"content":{"application/json":{"schema":{
+			"$ref":"#/components/schemas/A"}}}}}}},`, i, parameters("cursor", text))
+	}
+	d, err := documents.Open([]byte(openAPI("3.1.0", "{"+strings.TrimSuffix(paths.String(), ",")+"}", `{"A":{
+		"allOf":[`+self+`],"oneOf":[`+self+`],"properties":{"data":{"anyOf":[`+self+`]},
+		"meta":{"$ref":"#/components/schemas/A"}}}}`)))
+	require.NoError(t, err)
+	list, err := d.Operations()
+	require.NoError(t, err)
+	for r := range list {
+		require.Nil(t, r.Action.Pagination)
+	}
 }
 
 // Extensions say how a list continues; one that does not fit the operation counts for nothing.

@@ -22,6 +22,9 @@ type requirement struct {
 const (
 	maxSchemes      = 100
 	maxRequirements = 200
+	// maxTogether is how many schemes one requirement has, and maxAlternatives how many requirements an operation.
+	maxTogether     = 20
+	maxAlternatives = 50
 	maxModes        = 16
 )
 
@@ -40,7 +43,10 @@ func (d *Document) requirements() (list []requirement, open bool) {
 	find := func(alternative jsonindex.Value) *requirement {
 		var names []string
 		for name := range alternative.Members() {
-			if len(names) < maxSchemes && !slices.Contains(names, name) {
+			if len(names) == maxTogether { // which no connection could have
+				return nil
+			}
+			if !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}
@@ -60,21 +66,27 @@ func (d *Document) requirements() (list []requirement, open bool) {
 	}
 	global := d.root.Get("security")
 	for alternative := range global.Items() {
-		r := find(alternative)
-		if r == nil {
+		if r := find(alternative); r != nil {
+			r.addScopes(alternative)
+		} else if isEmpty(alternative) {
 			open = true
-			continue
 		}
-		r.addScopes(alternative)
 	}
-	common := len(list)
+	common, operations := len(list), 0
 	for _, item := range d.root.Get("paths").Members() {
 		item = d.resolve(item)
 		for method, own := range item.Members() {
 			if !isMethod(method) {
 				continue
 			}
+			if operations++; operations > MaxOperations {
+				break
+			}
+			count := 0
 			for alternative := range own.Get("security").Items() {
+				if count++; count > maxAlternatives {
+					break
+				}
 				if r := find(alternative); r != nil {
 					r.count++
 				}
@@ -91,6 +103,14 @@ func (d *Document) requirements() (list []requirement, open bool) {
 		open = open || len(list) == 0 || global.Kind() == jsonindex.Array
 	}
 	return list, open
+}
+
+// isEmpty reports whether an alternative needs nothing.
+func isEmpty(alternative jsonindex.Value) bool {
+	for range alternative.Members() {
+		return false
+	}
+	return alternative.Kind() == jsonindex.Object
 }
 
 // addScopes adds the scopes of an alternative.

@@ -19,8 +19,11 @@ func (m *modes) grants(s *scheme) {
 		}
 		flows[flow] = s.at
 	}
-	for name, flow := range s.at.Get("flows").Members() {
-		flows[name] = flow
+	for _, name := range []string{"authorizationCode", "clientCredentials", "implicit", "password",
+		"deviceAuthorization"} {
+		if flow := s.at.Path("flows", name); flow.Exists() {
+			flows[name] = flow
+		}
 	}
 	var left []string
 	for _, name := range slices.Sorted(maps.Keys(flows)) {

@@ -336,13 +336,16 @@ const maxScopes = 500
 // addScopes takes the words of scopes.
 func (m *modes) addScopes(scopes jsonindex.Value) {
 	for scope, words := range scopes.Members() {
+		if len(m.scopes) == maxScopes {
+			return
+		}
 		text := words.String()
 		if words.Kind() == jsonindex.Object { // of the Discovery format
 			text = words.Get("description").String()
 		}
 		text = strings.TrimRight(plain(text, maxLine), " .")
 		_, known := m.scopes[scope]
-		if known || text == "" || text == scope || !isScope(scope) || len(m.scopes) == maxScopes {
+		if known || text == "" || text == scope || !isScope(scope) {
 			continue
 		}
 		m.scopes[scope] = text

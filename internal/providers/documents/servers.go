@@ -43,11 +43,12 @@ type server struct {
 
 // Limits of servers and of what they may contain.
 const (
-	maxServers  = 50
-	maxURL      = 1024
-	maxChoices  = 64
-	maxHostName = 253
-	maxLabel    = 63
+	maxServers   = 50
+	maxVariables = 20
+	maxURL       = 1024
+	maxChoices   = 64
+	maxHostName  = 253
+	maxLabel     = 63
 )
 
 // chooseBase returns the first server with https, then the first that can be reached with it, and then one that each
@@ -191,6 +192,9 @@ var variableForm = regexp.MustCompile(`^[^{}/?#@:\s]{1,100}$`)
 
 // pieces cuts a URL at its variables, and puts in those that have one value.
 func (w *drafter) pieces(s *server) (out []piece, wrong string) {
+	if strings.Count(s.url, "{") > maxVariables {
+		return nil, "has more than 20 variables"
+	}
 	add := func(text string) {
 		if n := len(out); n > 0 && out[n-1].variable == nil {
 			out[n-1].text += text
