@@ -47,7 +47,7 @@ func Dependencies() map[string][]string {
 		"providers/probes":         {"providers/outbound"},
 		"providers/risk":           {},
 		"providers/actions":        {"providers/risk"},
-		"providers/documents":      {"providers/actions", "providers/risk"},
+		"providers/documents":      {"providers/actions", "providers/outbound", "providers/risk"},
 		"providers/tokens": {"providers/credentials", "providers/oauth", "providers/outbound",
 			"providers/requestsigning"},
 		"providers/connections": {"providers/configs", "providers/registry", "providers/verification", "providers/outbound",

@@ -68,6 +68,12 @@ type Document struct {
 	fragments map[fragmentKey]*fragment
 	// graphql is nil for other formats.
 	graphql *gqlSchema
+	// carriers are the parameters with credentials; nil before they are needed.
+	carriers *credentialNames
+	// urls are the URLs of its servers; nil before they are needed.
+	urls []string
+	// steps is how many parts of schemas were looked at to find pages.
+	steps int
 }
 
 // Open reads a document in JSON. Errors are *Problem.

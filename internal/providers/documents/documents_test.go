@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -329,6 +330,13 @@ func FuzzOperations(f *testing.F) {
 				compile(t, r.Action.Output)
 			}
 			require.True(t, risk.Assess(&r.Action.Call).Level.Valid())
+			if p := r.Action.Pagination; p != nil {
+				for _, name := range []string{p.Parameter, p.Size} {
+					require.True(t, name == "" || slices.ContainsFunc(r.Action.Parameters, func(p actions.Parameter) bool {
+						return p.Property == name
+					}), name)
+				}
+			}
 		}
 	})
 }

@@ -20,6 +20,10 @@ type input struct {
 	body       actions.Body
 	notes      []string
 	problem    *Problem
+	// fields are what the parameters are made of.
+	fields []field
+	// idempotency is the header that takes a key; nil if there is none.
+	idempotency *actions.Idempotency
 }
 
 // field is a property of the flat object before it has its name.
@@ -53,6 +57,7 @@ func (d *Document) input(o *operation) input {
 		more, body := d.requestBody(o.own)
 		fields, in.body = append(fields, more...), body
 	}
+	fields, in.idempotency = takeKey(o.method, fields)
 	if len(fields) > maxParameters {
 		in.problem = problemAt(o.own, fmt.Sprintf("it has more than %d parameters", maxParameters))
 		return in
@@ -63,8 +68,25 @@ func (d *Document) input(o *operation) input {
 	}
 	w := newWriter(d, true)
 	in.schema = w.flat(fields)
-	in.notes = append(in.notes, w.notes...)
+	in.notes, in.fields = append(in.notes, w.notes...), fields
 	return in
+}
+
+// takeKey takes the header out of the parameters of a call that writes with which its provider recognises a call that
+// it has had.
+func takeKey(method string, fields []field) ([]field, *actions.Idempotency) {
+	if method == "GET" || method == "HEAD" || method == "QUERY" {
+		return fields, nil
+	}
+	for i := range fields {
+		p := fields[i].parameter
+		if name := strings.TrimPrefix(bare(p.Name), "x"); p.Place == actions.InHeader && headerForm.MatchString(p.Name) &&
+			slices.Contains([]string{"idempotencykey", "idempotencyid", "idempotencytoken", "idempotentkey", "idempotentid",
+				"idempotencykeyheader", "paypalrequestid"}, name) {
+			return slices.Delete(fields, i, i+1), &actions.Idempotency{Header: p.Name}
+		}
+	}
+	return fields, nil
 }
 
 // parameters reads the parameters of an operation and its path: those of the operation come in place of the path's.
@@ -98,8 +120,11 @@ func (d *Document) parameters(o *operation) ([]field, actions.Body, *Problem) {
 			}
 		}
 	}
+	carriers := d.credentials()
 	fields = slices.DeleteFunc(fields, func(f field) bool {
-		return f.parameter.Place == actions.InHeader && isOwnHeader(f.parameter.Name)
+		name := f.parameter.Name
+		return f.parameter.Place == actions.InHeader && (isOwnHeader(name) || carriers.headers[strings.ToLower(name)]) ||
+			f.parameter.Place == actions.InQuery && carriers.query[name]
 	})
 	for _, name := range pathNames(requested(o.path)) {
 		if name == "" {

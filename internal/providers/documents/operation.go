@@ -53,12 +53,17 @@ func (d *Document) read(o *operation) Result {
 		a.Tags = []string{o.tag}
 	}
 	r.Notes = in.notes
+	if s := d.ownServer(o.item, o.own); s.Exists() && d.root.Get("servers").Exists() {
+		r.Notes = append(r.Notes, "it has a server of its own, which is not used: "+quote(s.Get("url").String()))
+	}
+	a.Idempotency = in.idempotency
 	output, notes := d.output(o.own)
 	a.Output, r.Notes = output, append(r.Notes, notes...)
 	a.Call = risk.Call{Method: o.method, Path: o.path, Name: o.id, Summary: a.Title, Document: stated}
 	if len(a.Scopes) > 0 {
 		a.Call.Scopes = assessed(a.Scopes)
 	}
+	a.Pagination = d.pages(o, a, in.fields)
 	r.Action = a
 	return r
 }
@@ -184,33 +189,38 @@ func (d *Document) scopes(own jsonindex.Value) (out [][]string) {
 
 // output returns the schema of the first successful response that is JSON; nil if there is none.
 func (d *Document) output(own jsonindex.Value) ([]byte, []string) {
-	schema := jsonindex.Value{}
+	_, schema := d.success(own)
+	if !schema.Exists() {
+		return nil, nil
+	}
+	w := newWriter(d, false)
+	return w.whole(schema), w.notes
+}
+
+// success returns the first successful response that is JSON, and its schema.
+func (d *Document) success(own jsonindex.Value) (response, schema jsonindex.Value) {
 	if d.Format == Discovery {
-		schema = own.Get("response")
+		return jsonindex.Value{}, own.Get("response")
 	}
 	best := ""
-	for status, response := range own.Get("responses").Members() {
+	for status, r := range own.Get("responses").Members() {
 		if len(status) != 3 || status[0] != '2' || best != "" && status >= best {
 			continue
 		}
-		response = d.resolve(response)
-		found := response.Get("schema")
+		r = d.resolve(r)
+		found := r.Get("schema")
 		if d.Format != Swagger2 {
-			if _, media := d.chooseMedia(response.Get("content")); media.Exists() {
+			if _, media := d.chooseMedia(r.Get("content")); media.Exists() {
 				found = media.Get("schema")
 			} else {
 				found = jsonindex.Value{}
 			}
 		}
 		if found.Exists() {
-			schema, best = found, status
+			response, schema, best = r, found, status
 		}
 	}
-	if !schema.Exists() {
-		return nil, nil
-	}
-	w := newWriter(d, false)
-	return w.whole(schema), w.notes
+	return response, schema
 }
 
 // chooseMedia returns the JSON member of a content object, with its media type.
