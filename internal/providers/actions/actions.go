@@ -16,6 +16,8 @@ type Action struct {
 	Title, Description string
 	Tags               []string
 	Deprecated         bool
+	// DocsURL is the provider's page; empty if none is known.
+	DocsURL string
 	// Method is upper-case. Path is a template with names in braces, relative to the base URL.
 	Method, Path string
 	// Input is a JSON Schema (2020-12) of one flat object, and Output that of a successful response; nil if it is not
@@ -57,6 +59,8 @@ type Parameter struct {
 	Explode bool
 	// JSON is true of a parameter whose value is written as JSON.
 	JSON bool
+	// Reserved is true of a value in the path whose slashes are kept; segments that lead upwards are refused.
+	Reserved bool
 }
 
 // Body says how a body is written.
