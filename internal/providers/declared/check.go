@@ -20,6 +20,14 @@ const (
 	maxMember  = 100
 )
 
+// schemaSet checks schemas and knows those to which others refer.
+type schemaSet struct {
+	shared *Ordered[Schema]
+	// used are those of them that anything needs.
+	used map[string]bool
+	add  func(field, format string, args ...any)
+}
+
 func types() []string {
 	return []string{"string", "integer", "number", "boolean", "array", "object", "null"}
 }
@@ -30,8 +38,8 @@ func formats() []string {
 		"time", "unix-time", "uri", "uuid"}
 }
 
-// checkSchema checks a schema. What it refers to is checked where it stands.
-func (c *compiler) checkSchema(field string, s *Schema, depth int) {
+// check checks a schema. Schemas to which it refers are checked where they stand.
+func (c *schemaSet) check(field string, s *Schema, depth int) {
 	if depth > maxDepth {
 		c.add(field, "is deeper than %d levels", maxDepth)
 		return
@@ -66,12 +74,12 @@ func (c *compiler) checkSchema(field string, s *Schema, depth int) {
 }
 
 // checkRef checks a schema that stands for another one.
-func (c *compiler) checkRef(field string, s *Schema) {
-	if _, found := c.actions.Schemas.byName[s.Ref]; !found {
+func (c *schemaSet) checkRef(field string, s *Schema) {
+	if _, found := c.shared.byName[s.Ref]; !found {
 		c.add(field+".ref", "is not one of actions.schemas")
 		return
 	}
-	c.usedSchemas[s.Ref] = true
+	c.used[s.Ref] = true
 	rest := *s
 	rest.Ref, rest.Description = "", ""
 	if !reflect.DeepEqual(rest, Schema{}) {
@@ -83,9 +91,9 @@ func (c *compiler) checkRef(field string, s *Schema) {
 }
 
 // reaches adds the names of the schemas that a schema contains.
-func (c *compiler) reaches(s *Schema, names map[string]bool) {
+func (c *schemaSet) reaches(s *Schema, names map[string]bool) {
 	if s.Ref != "" {
-		if target, found := c.actions.Schemas.byName[s.Ref]; found && !names[s.Ref] {
+		if target, found := c.shared.byName[s.Ref]; found && !names[s.Ref] {
 			names[s.Ref] = true
 			c.reaches(&target, names)
 		}
@@ -97,12 +105,12 @@ func (c *compiler) reaches(s *Schema, names map[string]bool) {
 }
 
 // resolve follows references; nil for one that leads to nothing.
-func (c *compiler) resolve(s *Schema) *Schema {
+func (c *schemaSet) resolve(s *Schema) *Schema {
 	for range maxDepth {
 		if s == nil || s.Ref == "" {
 			return s
 		}
-		target, found := c.actions.Schemas.byName[s.Ref]
+		target, found := c.shared.byName[s.Ref]
 		if !found {
 			return nil
 		}
@@ -117,7 +125,7 @@ func hasType(s *Schema, types ...string) bool {
 }
 
 // checkRelevant finds keywords that mean nothing for the type.
-func (c *compiler) checkRelevant(field string, s *Schema) {
+func (c *schemaSet) checkRelevant(field string, s *Schema) {
 	for _, k := range []struct {
 		name  string
 		given bool
@@ -149,7 +157,7 @@ func (c *compiler) checkRelevant(field string, s *Schema) {
 }
 
 // checkValues checks enum, const, default and examples.
-func (c *compiler) checkValues(field string, s *Schema) {
+func (c *schemaSet) checkValues(field string, s *Schema) {
 	if s.Enum != nil && (len(s.Enum) == 0 || len(s.Enum) > maxEnum) {
 		c.add(field+".enum", "needs 1 to %d values", maxEnum)
 	}
@@ -172,13 +180,13 @@ func (c *compiler) checkValues(field string, s *Schema) {
 	}
 }
 
-func (c *compiler) checkListed(field string, s *Schema, v Value) {
+func (c *schemaSet) checkListed(field string, s *Schema, v Value) {
 	if s.Enum != nil && !slices.ContainsFunc(s.Enum, func(other Value) bool { return bytes.Equal(other, v) }) {
 		c.add(field, "is not one of enum")
 	}
 }
 
-func (c *compiler) checkValue(field string, s *Schema, v Value) {
+func (c *schemaSet) checkValue(field string, s *Schema, v Value) {
 	switch kind := typeOf(v); {
 	case len(v) > maxValue:
 		c.add(field, "is larger than %d bytes", maxValue)
@@ -210,7 +218,7 @@ func typeOf(v Value) string {
 // ownSyntax is what RE2 and ECMAScript do not read alike: flags, lookaround, names of groups and classes.
 var ownSyntax = regexp.MustCompile(`\(\?[^:]|\\[AzQEC]|\[\[:|\\[pP][^{]`)
 
-func (c *compiler) checkStrings(field string, s *Schema) {
+func (c *schemaSet) checkStrings(field string, s *Schema) {
 	if s.Pattern == "" {
 		return
 	}
@@ -219,7 +227,7 @@ func (c *compiler) checkStrings(field string, s *Schema) {
 	}
 }
 
-func (c *compiler) checkNumbers(field string, s *Schema) {
+func (c *schemaSet) checkNumbers(field string, s *Schema) {
 	var limits [4]*float64
 	for i, k := range []struct {
 		name  string
@@ -255,7 +263,7 @@ func number(v Value) (float64, bool) {
 	return n, err == nil
 }
 
-func (c *compiler) checkSizes(field string, s *Schema) {
+func (c *schemaSet) checkSizes(field string, s *Schema) {
 	for _, k := range []struct {
 		name     string
 		min, max *int
@@ -274,9 +282,9 @@ func (c *compiler) checkSizes(field string, s *Schema) {
 }
 
 // checkParts checks the schemas within a schema.
-func (c *compiler) checkParts(field string, s *Schema, depth int) {
+func (c *schemaSet) checkParts(field string, s *Schema, depth int) {
 	if s.Items != nil {
-		c.checkSchema(field+".items", s.Items, depth+1)
+		c.check(field+".items", s.Items, depth+1)
 	} else if slices.Contains(s.Type, "array") {
 		c.add(field+".items", "is missing for an array")
 	}
@@ -285,7 +293,7 @@ func (c *compiler) checkParts(field string, s *Schema, depth int) {
 			c.add(field+".properties", "has a name that is no line of at most %d characters", maxMember)
 			continue
 		}
-		c.checkSchema(field+".properties."+name, &property, depth+1)
+		c.check(field+".properties."+name, &property, depth+1)
 	}
 	for i, name := range s.Required {
 		if _, found := s.Properties.byName[name]; !found || slices.Index(s.Required, name) != i {
@@ -293,13 +301,13 @@ func (c *compiler) checkParts(field string, s *Schema, depth int) {
 		}
 	}
 	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
-		c.checkSchema(field+".additionalProperties", s.AdditionalProperties.Schema, depth+1)
+		c.check(field+".additionalProperties", s.AdditionalProperties.Schema, depth+1)
 	}
 	if s.AnyOf != nil && len(s.AnyOf) < 2 {
 		c.add(field+".anyOf", "needs two entries")
 	}
 	for i := range s.AnyOf {
-		c.checkSchema(at(field+".anyOf", i), &s.AnyOf[i], depth+1)
+		c.check(at(field+".anyOf", i), &s.AnyOf[i], depth+1)
 	}
 }
 
@@ -321,18 +329,36 @@ func parts(s *Schema) []*Schema {
 	return list
 }
 
+// find follows a pointer through the properties of a schema; nil if it leads to nothing.
+func (c *schemaSet) find(s *Schema, pointer string) *Schema {
+	s = c.resolve(s)
+	if pointer == "" || s == nil {
+		return s
+	}
+	for name := range strings.SplitSeq(pointer[1:], "/") {
+		property, found := s.Properties.byName[strings.NewReplacer("~1", "/", "~0", "~").Replace(name)]
+		if !found {
+			return nil
+		}
+		if s = c.resolve(&property); s == nil {
+			return nil
+		}
+	}
+	return s
+}
+
 // isCompound reports whether a value may be an array or an object.
-func (c *compiler) isCompound(s *Schema) bool {
+func (c *schemaSet) isCompound(s *Schema) bool {
 	return c.mayBe(s, map[string]bool{}, "array", "object")
 }
 
 // isObject reports whether a value may be an object.
-func (c *compiler) isObject(s *Schema) bool { return c.mayBe(s, map[string]bool{}, "object") }
+func (c *schemaSet) isObject(s *Schema) bool { return c.mayBe(s, map[string]bool{}, "object") }
 
 // mayBe reports whether a value may have one of the types. The schemas that were seen were none of them.
-func (c *compiler) mayBe(s *Schema, seen map[string]bool, types ...string) bool {
+func (c *schemaSet) mayBe(s *Schema, seen map[string]bool, types ...string) bool {
 	if s.Ref != "" {
-		target, found := c.actions.Schemas.byName[s.Ref]
+		target, found := c.shared.byName[s.Ref]
 		if !found || seen[s.Ref] {
 			return false
 		}
@@ -344,7 +370,7 @@ func (c *compiler) mayBe(s *Schema, seen map[string]bool, types ...string) bool 
 }
 
 // isFile reports whether a value is a file.
-func (*compiler) isFile(s *Schema) bool {
+func isFile(s *Schema) bool {
 	return s.Format == "binary" && len(s.Type) == 1 && s.Type[0] == "string"
 }
 

@@ -40,8 +40,9 @@ type compiler struct {
 	actions  *Actions
 	engine   *outbound.Engine
 	problems []Problem
-	// usedInputs and usedSchemas are the shared ones that anything needs.
-	usedInputs, usedSchemas map[string]bool
+	schemas  *schemaSet
+	// usedInputs are the shared ones that any action has.
+	usedInputs map[string]bool
 	// size is that of all schemas.
 	size int
 }
@@ -50,10 +51,11 @@ type compiler struct {
 // about calls that are declared elsewhere. engine makes requests to the provider; nil if none are made. There are no
 // actions if there are problems.
 func Compile(d *Declaration, engine *outbound.Engine) ([]*actions.Action, *Rules, []Problem) {
-	c := &compiler{actions: d.Actions, engine: engine, usedInputs: map[string]bool{}, usedSchemas: map[string]bool{}}
+	c := &compiler{actions: d.Actions, engine: engine, usedInputs: map[string]bool{}}
 	if c.actions == nil {
 		c.actions = &Actions{}
 	}
+	c.schemas = &schemaSet{shared: &c.actions.Schemas, used: map[string]bool{}, add: c.add}
 	if engine == nil && !d.Empty() {
 		for _, part := range []struct {
 			field string
@@ -134,12 +136,15 @@ func (c *compiler) action(field, name string, a *Action) *actions.Action {
 	out.Body = c.body(field, a, list)
 	out.Input = c.written(field+".input", func(w *writer) { w.flat(list) })
 	if a.Output != nil {
-		c.checkSchema(field+".output", a.Output, 0)
+		c.schemas.check(field+".output", a.Output, 0)
 		out.Output = c.written(field+".output", func(w *writer) { w.schema(a.Output) })
 	}
 	out.Pagination = c.pages(field+".pagination", a, list)
 	out.Idempotency = c.key(field+".idempotency", a)
 	out.Call = risk.Call{Method: a.Method, Path: a.Path, Name: name, Summary: a.Title}
+	if strings.EqualFold(name, a.Method) {
+		out.Call.Name = "" // such as post, which as a word would be a message that people see
+	}
 	if len(out.Scopes) > 0 {
 		out.Call.Scopes = out.Scopes[0]
 	}
@@ -230,7 +235,7 @@ func (c *compiler) checkUse() {
 		}
 	}
 	for _, name := range c.actions.Schemas.names {
-		if !c.usedSchemas[name] {
+		if !c.schemas.used[name] {
 			c.add("actions.schemas."+name, "is used by nothing")
 		}
 	}

@@ -27,9 +27,9 @@ var inputName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`)
 // checkShared checks inputs and schemas that actions share.
 func (c *compiler) checkShared() {
 	for name, s := range c.actions.Schemas.all() {
-		c.checkSchema("actions.schemas."+name, &s, 0)
+		c.schemas.check("actions.schemas."+name, &s, 0)
 		within := map[string]bool{}
-		if c.reaches(&s, within); within[name] {
+		if c.schemas.reaches(&s, within); within[name] {
 			c.add("actions.schemas."+name, "contains itself")
 		}
 	}
@@ -81,7 +81,7 @@ func (c *compiler) checkInput(field, name string, in *Input) {
 		in.In != Place(actions.AsBody) {
 		c.add(field+".type", "is missing")
 	}
-	c.checkSchema(field, &in.Schema, 0)
+	c.schemas.check(field, &in.Schema, 0)
 }
 
 // inputs reads the inputs of an action: those that it shares with others, then its own.
@@ -175,7 +175,7 @@ func (c *compiler) placed(field, name string, in *Input, a *Action, names []stri
 	}
 	out.required = p.Place == actions.InPath
 	form := p.Place == actions.InBody && c.bodyOf(a) != BodyJSON
-	compound := c.isCompound(&in.Schema)
+	compound := c.schemas.isCompound(&in.Schema)
 	style := in.Style
 	if style == "" && compound && (p.Place == actions.InQuery || form) {
 		style = c.actions.Style
@@ -188,7 +188,7 @@ func (c *compiler) placed(field, name string, in *Input, a *Action, names []stri
 	case p.Place != actions.InQuery && !form && (p.Place != actions.InHeader || style != StyleEach):
 		c.add(field+".style", "has no meaning here: only queries and forms have styles, and objects of headers")
 	default:
-		out.members = style == StyleEach && c.isObject(&in.Schema) && p.Place != actions.InBody
+		out.members = style == StyleEach && c.schemas.isObject(&in.Schema) && p.Place != actions.InBody
 		setStyle(p, style)
 	}
 	c.checkPlace(field, in, a, &out, names)
@@ -219,7 +219,7 @@ func (c *compiler) checkPlace(field string, in *Input, a *Action, out *input, na
 	if in.Reserved && p.Place != actions.InPath {
 		c.add(field+".reserved", "is for inputs in the path only")
 	}
-	if c.isFile(&in.Schema) && p.Place != actions.AsBody && (p.Place != actions.InBody || c.bodyOf(a) != BodyMultipart) {
+	if isFile(&in.Schema) && p.Place != actions.AsBody && (p.Place != actions.InBody || c.bodyOf(a) != BodyMultipart) {
 		c.add(field+".format", "binary is for members of a body that is multipart, or for the whole body")
 	}
 	switch p.Place {
@@ -227,7 +227,7 @@ func (c *compiler) checkPlace(field string, in *Input, a *Action, out *input, na
 		if !slices.Contains(names, p.Name) {
 			c.add(field, "is in the path, which does not have {%s}", p.Name)
 		}
-		if c.isCompound(&in.Schema) {
+		if c.schemas.isCompound(&in.Schema) {
 			c.add(field, "is in the path, where arrays and objects have no form")
 		}
 	case actions.InHeader:
@@ -236,7 +236,7 @@ func (c *compiler) checkPlace(field string, in *Input, a *Action, out *input, na
 		if c.engine != nil && !outbound.AcceptsQuery(c.engine, p.Name) {
 			c.add(field, "is a parameter of the query that the definition sets itself")
 		}
-		if out.parameter.Style == "" && !p.JSON && c.isObject(&in.Schema) {
+		if out.parameter.Style == "" && !p.JSON && c.schemas.isObject(&in.Schema) {
 			c.add(field+".style", "must say how the object is written")
 		}
 	case actions.InBody, actions.AsBody:
@@ -251,7 +251,7 @@ func (c *compiler) checkHeader(field string, in *Input, out *input) {
 	name := out.parameter.Name
 	switch {
 	case out.members:
-	case c.isObject(&in.Schema):
+	case c.schemas.isObject(&in.Schema):
 		c.add(field+".style", "must be each: each member of the object is a header")
 	case !httpguts.ValidHeaderFieldName(name):
 		c.add(field, "is not the name of a header")
@@ -287,7 +287,7 @@ func (c *compiler) body(field string, a *Action, list []input) actions.Body {
 		case actions.InBody:
 			members = true
 		case actions.AsBody:
-			whole, file = true, c.isFile(list[i].schema)
+			whole, file = true, isFile(list[i].schema)
 		default:
 			continue
 		}

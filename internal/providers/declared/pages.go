@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -141,7 +140,7 @@ func (c *compiler) checkSize(field string, p *actions.Pagination, list []input) 
 	if i < 0 {
 		return
 	}
-	s := c.resolve(list[i].schema)
+	s := c.schemas.resolve(list[i].schema)
 	if s == nil || s.Maximum == nil {
 		return
 	}
@@ -160,7 +159,7 @@ func (c *compiler) checkPointers(field string, p *actions.Pagination, output *Sc
 	if output == nil {
 		return
 	}
-	items := c.find(output, p.Items)
+	items := c.schemas.find(output, p.Items)
 	if items == nil || !hasType(items, "array") {
 		c.add(field+".items", "leads to no array in output")
 		return
@@ -170,33 +169,15 @@ func (c *compiler) checkPointers(field string, p *actions.Pagination, output *Sc
 		from = items.Items
 	}
 	if p.Next != "" && from != nil {
-		if next := c.find(from, p.Next); next == nil || !hasType(next, "string", "integer") {
+		if next := c.schemas.find(from, p.Next); next == nil || !hasType(next, "string", "integer") {
 			c.add(field+".next", "leads to no text or number in output")
 		}
 	}
 	if p.More != "" {
-		if more := c.find(output, p.More); more == nil || !hasType(more, "boolean") {
+		if more := c.schemas.find(output, p.More); more == nil || !hasType(more, "boolean") {
 			c.add(field+".more", "leads to no boolean in output")
 		}
 	}
-}
-
-// find follows a pointer through the properties of a schema; nil if it leads to nothing.
-func (c *compiler) find(s *Schema, pointer string) *Schema {
-	s = c.resolve(s)
-	if pointer == "" || s == nil {
-		return s
-	}
-	for name := range strings.SplitSeq(pointer[1:], "/") {
-		property, found := s.Properties.byName[strings.NewReplacer("~1", "/", "~0", "~").Replace(name)]
-		if !found {
-			return nil
-		}
-		if s = c.resolve(&property); s == nil {
-			return nil
-		}
-	}
-	return s
 }
 
 // compileIdempotency reads how the provider recognises calls.

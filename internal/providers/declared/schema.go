@@ -81,7 +81,7 @@ func (w *writer) members(in *input) {
 // schema writes a schema.
 func (w *writer) schema(s *Schema) {
 	description := s.Description
-	target := w.c.resolve(s)
+	target := w.c.schemas.resolve(s)
 	if target == nil || w.out.Len() > maxSchema { // it is too large anyway
 		w.out.WriteString("{}")
 		return
@@ -89,7 +89,7 @@ func (w *writer) schema(s *Schema) {
 	if description == "" || target == s {
 		description = target.Description
 	}
-	if w.input && w.c.isFile(target) {
+	if w.input && isFile(target) {
 		w.out.WriteString(`{"type":"object"`)
 		w.text("description", description)
 		w.out.WriteString(`,"properties":{"base64":{"type":"string","contentEncoding":"base64"},"filename":` +

@@ -72,12 +72,12 @@ func TestShippedActions(t *testing.T) {
 // HEAD read.
 func TestShippedRisks(t *testing.T) {
 	t.Parallel()
-	levels := map[string]risk.Level{}
+	levels, flags := map[string]risk.Level{}, map[string][]risk.Flag{}
 	for slug, list := range shippedActions(t) {
 		for _, a := range list {
 			name := slug + "/" + a.Name
 			of := risk.Assess(&a.Call)
-			levels[name] = of.Level
+			levels[name], flags[name] = of.Level, of.Flags
 			reads := a.Method == http.MethodGet || a.Method == http.MethodHead
 			if !reads {
 				require.NotNil(t, a.Call.Definition, name)
@@ -108,6 +108,7 @@ func TestShippedRisks(t *testing.T) {
 	} {
 		require.Equal(t, want, levels[name], name)
 	}
+	require.Empty(t, flags["http/post"], "what it does is not known")
 }
 
 // A call that is no action of the definition gets the risk that its rules state.
