@@ -16,6 +16,8 @@ type Action struct {
 	Title, Description string
 	Tags               []string
 	Deprecated         bool
+	// DocsURL is the provider's page; empty if none is known.
+	DocsURL string
 	// Method is upper-case. Path is a template with names in braces, relative to the base URL; empty for the base URL
 	// itself.
 	Method, Path string

@@ -119,7 +119,7 @@ func join(base *url.URL, path string) (*url.URL, error) {
 func (e *Engine) mergeQuery(r *renderer, m *Mode, given url.Values) (url.Values, error) {
 	out := url.Values{}
 	for key, values := range given {
-		if !e.ownQuery[key] {
+		if AcceptsQuery(e, key) {
 			out[key] = slices.Clone(values)
 		}
 	}
@@ -154,7 +154,7 @@ func (e *Engine) mergeHeader(r *renderer, m *Mode, req *http.Request, given http
 		}) {
 			return refuse("header", "has a name or a value that HTTP does not allow")
 		}
-		if connectionHeader(canonical) || credentialHeader(canonical) || e.ownHeaders[canonical] {
+		if !AcceptsHeader(e, canonical) {
 			continue
 		}
 		req.Header[canonical] = append(req.Header[canonical], values...)
@@ -170,6 +170,17 @@ func (e *Engine) mergeHeader(r *renderer, m *Mode, req *http.Request, given http
 	}
 	return nil
 }
+
+// AcceptsHeader reports whether a request can have a header of the caller's with this name: it does not frame the
+// message, carries no credentials, and is none that the definition sets itself.
+func AcceptsHeader(e *Engine, name string) bool {
+	canonical := http.CanonicalHeaderKey(name)
+	return !connectionHeader(canonical) && !credentialHeader(canonical) && !e.ownHeaders[canonical]
+}
+
+// AcceptsQuery reports whether the query can have a parameter of the caller's with this name: it is none that the
+// definition sets itself.
+func AcceptsQuery(e *Engine, name string) bool { return !e.ownQuery[name] }
 
 // credentialHeader reports whether a header carries credentials of the caller, which are not the provider's.
 func credentialHeader(canonical string) bool {

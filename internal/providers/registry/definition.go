@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"sallyport/internal/providers/declared"
 	"sallyport/internal/providers/outbound"
 	"sallyport/internal/providers/verification"
 )
@@ -37,6 +38,9 @@ type Definition struct {
 	// Outbound defines requests to the provider: its fields are those of the file, from connection_config to errors. It is
 	// empty for a provider without them.
 	Outbound outbound.Declaration `yaml:",inline"`
+	// Calls defines actions: its fields are those of the file from pagination to risk. It is empty once the definition is
+	// loaded; Provider has what came of it.
+	Calls declared.Declaration `yaml:",inline"`
 }
 
 const (

@@ -16,6 +16,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
+	"sallyport/internal/providers/declared"
 	"sallyport/internal/providers/outbound"
 	"sallyport/internal/providers/verification"
 )
@@ -72,10 +73,11 @@ func parse(file definitionFile, builtin *Registry) (*Provider, []Problem) {
 	if !utf8.Valid(data) {
 		return nil, []Problem{{File: name, Message: "is not UTF-8"}}
 	}
-	if line, message := refuseTokens(string(data)); message != "" {
+	tokens := lexer.Tokenize(string(data))
+	if line, message := refuseTokens(tokens); message != "" {
 		return nil, []Problem{{File: name, Line: line, Message: message}}
 	}
-	document, err := parser.ParseBytes(data, 0)
+	document, err := parser.Parse(tokens, 0)
 	if err != nil {
 		return nil, []Problem{yamlFault(name, err)}
 	}
@@ -92,7 +94,7 @@ func parse(file definitionFile, builtin *Registry) (*Provider, []Problem) {
 			problems = append(problems, Problem{File: name, Message: "has more problems than these"})
 		}
 	}
-	if checkShape(root, reflect.TypeFor[Definition](), "", wrong); len(problems) > 0 {
+	if newShapes(wrong).check(root, reflect.TypeFor[Definition](), ""); len(problems) > 0 {
 		return nil, problems
 	}
 	d := Definition{}
@@ -128,10 +130,24 @@ func parse(file definitionFile, builtin *Registry) (*Provider, []Problem) {
 			wrong("auth", err.Error())
 		}
 	}
+	p.compileCalls(wrong, len(problems) == 0)
 	if len(problems) > 0 {
 		return nil, problems
 	}
 	return p, nil
+}
+
+// compileCalls makes the actions of a definition. Without an outbound half because of problems, nothing can be said
+// about them.
+func (p *Provider) compileCalls(wrong report, good bool) {
+	if !good && p.Outbound == nil {
+		return
+	}
+	list, rules, problems := declared.Compile(&p.Definition.Calls, p.Outbound)
+	for _, f := range problems {
+		wrong(f.Field, f.Message)
+	}
+	p.Actions, p.Rules, p.Definition.Calls = list, rules, declared.Declaration{}
 }
 
 // clip cuts a field's path short where the file makes up its own names, and before the first character that no field's
@@ -159,9 +175,9 @@ const (
 
 // refuseTokens refuses what a definition has no use for and what makes reading YAML expensive or surprising: anchors,
 // aliases, merge keys, tags, directives, ? keys and deep nesting.
-func refuseTokens(text string) (line int, message string) {
+func refuseTokens(tokens token.Tokens) (line int, message string) {
 	depth, entries := 0, 0
-	for _, t := range lexer.Tokenize(text) {
+	for _, t := range tokens {
 		switch t.Type {
 		case token.MappingValueType, token.SequenceEntryType, token.CollectEntryType:
 			if entries++; entries > maxEntries {

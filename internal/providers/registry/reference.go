@@ -96,6 +96,7 @@ func section(b *bytes.Buffer, s *Summary) {
 	if w == nil {
 		b.WriteString("\n")
 		outboundSection(b, s.Outbound)
+		actionSection(b, s.Actions)
 		return
 	}
 	fmt.Fprintf(b, " The proof of the sender is in: %s.\n\n%s\n", w.Proof.PlacesText(code), w.Setup)
@@ -119,6 +120,7 @@ func section(b *bytes.Buffer, s *Summary) {
 	if s.Outbound != nil {
 		outboundSection(b, s.Outbound)
 	}
+	actionSection(b, s.Actions)
 	if e := s.Evidence; e != nil && len(e.LeftOut) > 0 {
 		b.WriteString("\nNot confirmed by a source of the provider's own, and so left out:\n\n")
 		for _, text := range e.LeftOut {

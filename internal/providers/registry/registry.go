@@ -11,6 +11,8 @@ import (
 
 	"sallyport/definitions"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/providers/actions"
+	"sallyport/internal/providers/declared"
 	"sallyport/internal/providers/eventtypes"
 	"sallyport/internal/providers/outbound"
 	"sallyport/internal/providers/verification"
@@ -43,7 +45,11 @@ type Provider struct {
 	Webhooks *verification.Engine
 	// Outbound is nil for a provider to which no requests are made.
 	Outbound *outbound.Engine
-	Source   Source
+	// Actions are what can be done at the provider, in the order of the definition.
+	Actions []*actions.Action
+	// Rules say what the definition states about actions that are declared elsewhere.
+	Rules  *declared.Rules
+	Source Source
 
 	sum      [sha256.Size]byte // of the file
 	previous *Provider

@@ -95,7 +95,7 @@ func TestLoadEvidence(t *testing.T) {
 func TestLoadRefuses(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ file, text, want string }{
-		"unknown field": {"acme.yaml", minimal + "pagination: []\n", `acme.yaml:6: pagination: is not a field of the format`},
+		"unknown field": {"acme.yaml", minimal + "paging: []\n", `acme.yaml:6: paging: is not a field of the format`},
 		"unknown inner field": {"acme.yaml", minimal + webhooks + "    batches: {}\n",
 			`acme.yaml:17: webhooks.event.batches: is not a field of the format. Did you mean batch?`},
 		"field not built": {"acme.yaml", minimal + webhooks + "  remote: {}\n",
@@ -326,6 +326,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte(minimal + webhooks))
 	f.Add([]byte("a: &a [*a]\n"))
 	f.Add([]byte("a: |\n  b\n c: {d: [e]}\n"))
+	f.Add([]byte(everyAction))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		loaded, err := registry.Load(folder("acme.yaml", string(data)))
 		if (err == nil) != (loaded != nil) {
@@ -338,6 +339,9 @@ func FuzzLoad(f *testing.F) {
 		if !ok || p.Definition.Slug != "acme" || p.Definition.Schema != 1 ||
 			(p.Definition.Webhooks == nil) != (p.Webhooks == nil) {
 			t.Fatalf("loaded %+v", p)
+		}
+		for _, action := range p.Actions {
+			compileSchema(t, action.Input)
 		}
 	})
 }

@@ -11,9 +11,20 @@ import (
 	"sallyport/internal/platform/suggest"
 )
 
-// checkShape reports every field of a file that the format does not have, and every value of another kind than its
-// field's, so that one mistake does not hide the next as it does where decoding stops at the first.
-func checkShape(node ast.Node, t reflect.Type, field string, wrong report) {
+// shapes reports every field of a file that the format does not have, and every value of another kind than its field's,
+// so that one mistake does not hide the next as it does where decoding stops at the first.
+type shapes struct {
+	wrong report
+	// fields are those of structures that were seen: a file has many schemas.
+	fields map[reflect.Type]map[string]reflect.Type
+}
+
+func newShapes(wrong report) *shapes {
+	return &shapes{wrong: wrong, fields: map[reflect.Type]map[string]reflect.Type{}}
+}
+
+// check checks a value for a type.
+func (s *shapes) check(node ast.Node, t reflect.Type, field string) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -21,38 +32,38 @@ func checkShape(node ast.Node, t reflect.Type, field string, wrong report) {
 		return
 	}
 	if several, ok := reflect.Zero(t).Interface().(shaped); ok {
-		checkShape(node, shapeFor(node, several.YAMLShapes()), field, wrong)
+		s.check(node, shapeFor(node, several.YAMLShapes()), field)
 		return
 	}
 	switch t.Kind() {
 	case reflect.Struct:
 		entries, ok := pairs(node)
 		if !ok {
-			wrong(field, "must be a mapping")
+			s.wrong(field, "must be a mapping")
 			return
 		}
-		checkFields(entries, t, field, wrong)
+		s.checkFields(entries, t, field)
 	case reflect.Slice:
 		list, ok := node.(*ast.SequenceNode)
 		if !ok {
-			wrong(field, "must be a list")
+			s.wrong(field, "must be a list")
 			return
 		}
 		for i, value := range list.Values {
-			checkShape(value, t.Elem(), field+"["+strconv.Itoa(i)+"]", wrong)
+			s.check(value, t.Elem(), field+"["+strconv.Itoa(i)+"]")
 		}
 	case reflect.Map:
 		entries, ok := pairs(node)
 		if !ok {
-			wrong(field, "must be a mapping")
+			s.wrong(field, "must be a mapping")
 			return
 		}
 		for _, entry := range entries {
-			checkShape(entry.Value, t.Elem(), join(field, entry.Key.GetToken().Value), wrong)
+			s.check(entry.Value, t.Elem(), join(field, entry.Key.GetToken().Value))
 		}
 	default:
 		if message := checkScalar(node, t.Kind()); message != "" {
-			wrong(field, message)
+			s.wrong(field, message)
 		}
 	}
 }
@@ -83,8 +94,12 @@ func shapeFor(node ast.Node, types []reflect.Type) reflect.Type {
 	return types[len(types)-1]
 }
 
-func checkFields(entries []*ast.MappingValueNode, t reflect.Type, field string, wrong report) {
-	known := fieldsOf(t)
+func (s *shapes) checkFields(entries []*ast.MappingValueNode, t reflect.Type, field string) {
+	known := s.fields[t]
+	if known == nil {
+		known = fieldsOf(t)
+		s.fields[t] = known
+	}
 	for _, entry := range entries {
 		name := entry.Key.GetToken().Value
 		inner, ok := known[name]
@@ -93,10 +108,10 @@ func checkFields(entries []*ast.MappingValueNode, t reflect.Type, field string, 
 			for n := range known {
 				names = append(names, n)
 			}
-			wrong(join(field, name), "is not a field of the format"+instead(name, names))
+			s.wrong(join(field, name), "is not a field of the format"+instead(name, names))
 			continue
 		}
-		checkShape(entry.Value, inner, join(field, name), wrong)
+		s.check(entry.Value, inner, join(field, name))
 	}
 }
 
@@ -129,7 +144,9 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 			continue
 		}
 		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		out[name] = f.Type
+		if name != "" && name != "-" {
+			out[name] = f.Type
+		}
 	}
 	return out
 }

@@ -22,6 +22,8 @@ type Summary struct {
 	Webhooks *WebhooksSummary `json:"webhooks"`
 	// Outbound is nil for a provider to which no requests are made.
 	Outbound *OutboundSummary `json:"outbound"`
+	// Actions are what can be done at the provider, in the order of the definition.
+	Actions []ActionSummary `json:"actions"`
 	// Evidence is nil if the definition has none.
 	Evidence *EvidenceSummary `json:"evidence"`
 }
@@ -140,7 +142,7 @@ func (p *Provider) Summary() Summary {
 	d := &p.Definition
 	s := Summary{Slug: d.Slug, DisplayName: d.DisplayName, Categories: slices.Clone(d.Categories), DocsURL: d.DocsURL,
 		Aliases: append([]string{}, d.Aliases...),
-		Source:  p.Source}
+		Source:  p.Source, Actions: summarizeActions(p.Actions)}
 	if d.Evidence != nil {
 		s.Evidence = &EvidenceSummary{Grade: d.Evidence.Grade, Source: d.Evidence.Source, URL: d.Evidence.URL,
 			LeftOut: append([]string{}, d.Evidence.LeftOut...)}

@@ -23,6 +23,7 @@ func (s *Summary) Text() string {
 		if s.Outbound != nil {
 			s.Outbound.sections(&b)
 		}
+		actionLines(&b, s.Actions)
 		return b.String()
 	}
 	line("Scheme", w.Proof.SchemeText())
@@ -63,6 +64,7 @@ func (s *Summary) Text() string {
 	if s.Outbound != nil {
 		s.Outbound.sections(&b)
 	}
+	actionLines(&b, s.Actions)
 	if e := s.Evidence; e != nil && len(e.LeftOut) > 0 {
 		b.WriteString("\nNot confirmed by a source of the provider's own, and so left out\n")
 		for _, text := range e.LeftOut {

@@ -69,7 +69,8 @@ func (f *FieldSummary) meaning() string {
 
 const apiIntro = `
 Requests to a provider's API go below its base URL. Credentials go to the hosts listed, and to no others; ` + "`*`" + ` is one label. A
-connection uses one of the modes; the first is the default.
+connection uses one of the modes; the first is the default. The section of a provider lists its actions with their
+[risk](../../internal/providers/risk/README.md).
 
 | Provider | Base URL | Hosts | Modes |
 |---|---|---|---|

@@ -1,0 +1,283 @@
+package registry_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/providers/actions"
+	"sallyport/internal/providers/registry"
+	"sallyport/internal/providers/risk"
+)
+
+// shippedActions returns the actions of the built-in definitions by their providers.
+func shippedActions(t *testing.T) map[string][]*actions.Action {
+	t.Helper()
+	loaded, err := registry.Builtin()
+	require.NoError(t, err)
+	out := map[string][]*actions.Action{}
+	for _, p := range loaded.List() {
+		if len(p.Actions) > 0 {
+			out[p.Definition.Slug] = p.Actions
+		}
+	}
+	return out
+}
+
+// The actions that ship are complete: schemas that a validator reads, words for people, and names that tools can have.
+func TestShippedActions(t *testing.T) {
+	t.Parallel()
+	tools := map[string]bool{}
+	for slug, list := range shippedActions(t) {
+		for _, a := range list {
+			name := slug + "/" + a.Name
+			require.NotEmpty(t, a.Tags, name)
+			require.NotEmpty(t, a.DocsURL, name)
+			compileSchema(t, a.Input)
+			if a.Output != nil {
+				compileSchema(t, a.Output)
+			}
+			require.Less(t, len(a.Input)+len(a.Output), 8<<10, name)
+			tool := actions.ToolName(slug, a.Name, a.Method, a.Path)
+			require.Equal(t, strings.ReplaceAll(slug, "-", "_")+"__"+a.Name, tool, "it is short enough as it is")
+			require.False(t, tools[tool], tool)
+			tools[tool] = true
+			var input struct {
+				Properties map[string]struct {
+					Description string
+					Default     json.RawMessage
+				}
+			}
+			require.NoError(t, json.Unmarshal(a.Input, &input))
+			require.Len(t, input.Properties, len(a.Parameters), name)
+			for property, in := range input.Properties {
+				require.NotEmpty(t, in.Description, "%s %s", name, property)
+				require.True(t, strings.HasSuffix(in.Description, "."), "%s %s ends like a sentence", name, property)
+			}
+		}
+	}
+	require.Greater(t, len(tools), 100)
+}
+
+// No action that destroys, moves money, reaches people, changes access or runs code is as low as one that reads, and
+// money that is moved is a reason for the highest levels. All that ships is judged by people, except for what GET and
+// HEAD read.
+func TestShippedRisks(t *testing.T) {
+	t.Parallel()
+	levels, flags := map[string]risk.Level{}, map[string][]risk.Flag{}
+	for slug, list := range shippedActions(t) {
+		for _, a := range list {
+			name := slug + "/" + a.Name
+			of := risk.Assess(&a.Call)
+			levels[name], flags[name] = of.Level, of.Flags
+			reads := a.Method == http.MethodGet || a.Method == http.MethodHead
+			if !reads {
+				require.NotNil(t, a.Call.Definition, name)
+				require.NotEmpty(t, a.Call.Definition.Operation, name)
+				require.Equal(t, risk.FromDefinition, of.Source, name)
+			}
+			if of.Level == risk.Low {
+				require.Equal(t, risk.Read, of.Operation, name)
+				for _, f := range []risk.Flag{risk.Destructive, risk.MovesMoney, risk.ChangesAccess, risk.RunsCode,
+					risk.NotifiesPeople} {
+					require.NotContains(t, of.Flags, f, name)
+				}
+			}
+			require.Equal(t, of.Operation == risk.Read, of.Level == risk.Low, name)
+			if of.Operation == risk.Delete || a.Call.Definition != nil && slices.Contains(a.Call.Definition.Flags,
+				risk.MovesMoney) {
+				require.False(t, risk.High.Above(of.Level), name)
+			}
+		}
+	}
+	for name, want := range map[string]risk.Level{
+		"stripe/create_refund": risk.Critical, "stripe/create_payout": risk.Critical,
+		"stripe/confirm_payment_intent": risk.Critical,
+		"stripe/delete_customer":        risk.High, "github/merge_pull_request": risk.High,
+		"github/delete_file":      risk.High,
+		"github/add_collaborator": risk.High, "slack/chat_post_message": risk.Medium, "slack/conversations_list": risk.Low,
+		"slack/auth_test": risk.Low, "http/get": risk.Low, "http/post": risk.Medium, "http/delete": risk.High,
+	} {
+		require.Equal(t, want, levels[name], name)
+	}
+	require.Empty(t, flags["http/post"], "what it does is not known")
+}
+
+// A call that is no action of the definition gets the risk that its rules state.
+func TestShippedRules(t *testing.T) {
+	t.Parallel()
+	loaded, err := registry.Builtin()
+	require.NoError(t, err)
+	stripe, _ := loaded.Get("stripe")
+	transfer := &actions.Action{Method: "POST", Path: "/v1/transfers"}
+	stripe.Rules.Complete(transfer)
+	require.Equal(t, risk.Critical, risk.Assess(&transfer.Call).Level)
+	require.Equal(t, "Idempotency-Key", transfer.Idempotency.Header)
+}
+
+// The path of a call to any HTTP API keeps its slashes, and headers of credentials are no inputs.
+func TestActionsOfAnyAPI(t *testing.T) {
+	t.Parallel()
+	list := shippedActions(t)["http"]
+	var names []string
+	for _, a := range list {
+		names = append(names, a.Name)
+		require.Equal(t, actions.Parameter{Property: "path", Name: "path", Place: actions.InPath, Reserved: true},
+			a.Parameters[0])
+		schema := compileSchema(t, a.Input)
+		valid := func(text string) bool {
+			v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+			require.NoError(t, err)
+			return schema.Validate(v) == nil
+		}
+		require.True(t, valid(`{"path":"users/42","query":{"q":"a","n":[1,2]},"headers":{"X-Request-Id":"1"}}`))
+		for _, wrong := range []string{`{}`, `{"path":""}`, `{"path":"/users"}`,
+			`{"path":"a","headers":{"AUTHORIZATION":"x"}}`,
+			`{"path":"a","headers":{"X-Http-Method-Override":"DELETE"}}`, `{"path":"a","query":{"_method":"DELETE"}}`,
+			`{"path":"a","query":{"a":{}}}`, `{"path":"a","other":1}`} {
+			require.False(t, valid(wrong), wrong)
+		}
+	}
+	require.Equal(t, []string{"get", "head", "post", "put", "patch", "delete"}, names)
+}
+
+// fact is what a provider's own sources say about a parameter.
+type fact struct {
+	required bool
+	kinds    []string
+	enum     []string
+}
+
+// readFacts reads a table of facts: of each operation, its parameters by place and name.
+func readFacts(t *testing.T, slug string) map[string]map[string]fact {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "facts", slug+".txt"))
+	require.NoError(t, err)
+	out, current := map[string]map[string]fact{}, map[string]fact{}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		switch {
+		case line[0] == '#':
+		case line[0] != ' ':
+			current = map[string]fact{}
+			out[anyNames(strings.TrimSpace(line))] = current
+		default:
+			name, required := strings.CutSuffix(fields[1], "*")
+			f := fact{required: required}
+			for kind := range strings.SplitSeq(fields[2], "|") {
+				if values, isEnum := strings.CutPrefix(kind, "enum="); isEnum {
+					f.enum = strings.Split(values, ",")
+					kind = "string"
+				}
+				f.kinds = append(f.kinds, kind)
+			}
+			current[fields[0]+" "+name] = f
+		}
+	}
+	require.NotEmpty(t, out)
+	return out
+}
+
+// anyNames makes paths comparable whose parameters have other names.
+func anyNames(path string) string {
+	return regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(path, "{}")
+}
+
+// exceptions are where an action differs from the table, and why.
+func exceptions() map[string]string {
+	return map[string]string{
+		"slack files_get_upload_url_external body alt_txt": "the method's page calls it so; the package says alt_text",
+		"slack reactions_remove required channel":          "files, which are the alternative, have no reactions any more",
+		"slack reactions_remove required timestamp":        "as channel",
+		"github add_labels required labels":                "without labels the call does nothing",
+		"stripe create_invoice_item required customer":     "customer_account, the alternative, is no input",
+		"stripe create_subscription required customer":     "as create_invoice_item",
+		"stripe create_subscription required items":        "a subscription without items is of no use",
+	}
+}
+
+// The actions have the methods, paths, parameters, types and values that the providers' own documents and packages
+// have: what is sent exists, and what is needed is required.
+func TestShippedActionsAgreeWithProviders(t *testing.T) {
+	t.Parallel()
+	used, known := map[string]bool{}, exceptions()
+	except := func(key string) bool {
+		used[key] = true
+		return known[key] != ""
+	}
+	compared := 0
+	for _, slug := range []string{"github", "slack", "stripe"} {
+		facts := readFacts(t, slug)
+		for _, a := range shippedActions(t)[slug] {
+			operation, found := facts[a.Method+" "+anyNames(a.Path)]
+			require.True(t, found, "%s %s is not in the table", slug, a.Name)
+			var input struct {
+				Properties map[string]struct {
+					Type any
+					Enum []any
+				}
+				Required []string
+			}
+			require.NoError(t, json.Unmarshal(a.Input, &input))
+			ours := map[string]bool{}
+			for _, p := range a.Parameters {
+				key, at := string(p.Place)+" "+p.Name, slug+" "+a.Name+" "
+				ours[key] = true
+				f, exists := operation[key]
+				if !exists {
+					require.True(t, except(at+key), "%s%s does not exist there", at, key)
+					continue
+				}
+				compared++
+				if required := slices.Contains(input.Required, p.Property); required != f.required {
+					require.True(t, except(at+"required "+p.Name), "%s%s: required %v there", at, p.Name, f.required)
+				}
+				in := input.Properties[p.Property]
+				for _, kind := range kindsOf(in.Type) {
+					require.Contains(t, f.kinds, kind, "%s%s", at, p.Name)
+				}
+				for _, value := range in.Enum {
+					if text, isText := value.(string); isText && f.enum != nil {
+						require.Contains(t, f.enum, text, "%s%s", at, p.Name)
+					}
+				}
+			}
+			for key, f := range operation {
+				require.True(t, !f.required || ours[key], "%s %s needs %s", slug, a.Name, key)
+			}
+		}
+	}
+	require.Greater(t, compared, 400)
+	for key := range known {
+		require.True(t, used[key], "%s is no exception any more", key)
+	}
+}
+
+// kindsOf returns the types of a schema; integers are numbers.
+func kindsOf(kind any) []string {
+	var out []string
+	switch k := kind.(type) {
+	case string:
+		out = append(out, k)
+	case []any:
+		for _, one := range k {
+			if text, isText := one.(string); isText {
+				out = append(out, text)
+			}
+		}
+	}
+	for i := range out {
+		if out[i] == "integer" {
+			out[i] = "number"
+		}
+	}
+	return out
+}
