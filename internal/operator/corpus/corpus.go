@@ -195,7 +195,7 @@ func (c *corpus) print(w io.Writer, slowest int) error {
 	if c.every > 0 {
 		_, _ = fmt.Fprintf(t, "schemas\t%d checked, %d not valid %s\n", c.checked, c.broken, c.firstBroken)
 	}
-	c.formats.print(t)
+	c.formats.report(t)
 	for _, level := range risk.Levels() {
 		_, _ = fmt.Fprintf(t, "risk %s\t%d\n", level, c.levels[level])
 	}

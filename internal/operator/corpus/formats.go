@@ -123,7 +123,7 @@ func violations(d *toolformat.Definition) []string {
 	return lines
 }
 
-func (f *formats) print(w io.Writer) {
+func (f *formats) report(w io.Writer) {
 	if f.every == 0 {
 		return
 	}

@@ -44,7 +44,7 @@ func (d *Definition) anthropic(t *Tool, root jsonindex.Value) {
 
 // mcp makes a tool of the Model Context Protocol. Its schemas are those of the action.
 func (d *Definition) mcp(t *Tool, root jsonindex.Value) error {
-	input, ok := objectSchema(root)
+	input, ok := d.objectSchema(root)
 	if !ok {
 		d.note(noteLarge)
 		input = []byte(`{"type":"object"}`)
@@ -55,13 +55,13 @@ func (d *Definition) mcp(t *Tool, root jsonindex.Value) error {
 		if err != nil {
 			return err
 		}
-		if output, ok = objectSchema(value); !ok {
+		if output, ok = d.objectSchema(value); !ok {
 			output = nil
 			d.note("Its output is no object, which is all that an output schema can describe.")
 		}
 	}
 	d.JSON = mcpTool(t, input, output)
-	if len(d.JSON) > MaxDefinition && output != nil {
+	if len(d.JSON) > maxDefinition && output != nil {
 		d.note("It has no output schema, because it would be too large.")
 		d.JSON = mcpTool(t, input, nil)
 	}
@@ -95,7 +95,7 @@ func mcpTool(t *Tool, input, output []byte) []byte {
 
 // objectSchema returns a schema of objects with its type at the top, as the protocol requires; false for a schema of
 // other values. The schemas of its properties are objects, never booleans.
-func objectSchema(root jsonindex.Value) ([]byte, bool) {
+func (d *Definition) objectSchema(root jsonindex.Value) ([]byte, bool) {
 	r := newReader(root)
 	c := r.alternatives(r.top())
 	if root.Kind() != jsonindex.Object || c.any || c.null || len(c.list) == 0 {
@@ -106,7 +106,7 @@ func objectSchema(root jsonindex.Value) ([]byte, bool) {
 			return nil, false
 		}
 	}
-	w := &writer{}
+	w := &copier{}
 	w.object(func(m *members) {
 		m.text("type", "object")
 		seen := map[string]bool{"type": true}
@@ -115,30 +115,13 @@ func objectSchema(root jsonindex.Value) ([]byte, bool) {
 				continue
 			}
 			seen[name] = true
-			value := root.Get(name)
-			if name != "properties" {
-				m.raw(name, []byte(compact(value)))
-				continue
-			}
-			m.name(name)
-			w.object(func(m *members) {
-				for property := range value.Members() {
-					switch schema := value.Get(property); {
-					case seen["/"+property]:
-						continue
-					case schema.Kind() == jsonindex.Bool && !schema.Bool():
-						m.raw(property, []byte(`{"not":{}}`))
-					case schema.Kind() == jsonindex.Bool:
-						m.raw(property, []byte("{}"))
-					default:
-						m.raw(property, []byte(compact(schema)))
-					}
-					seen["/"+property] = true
-				}
-			})
+			w.keyword(m, name, root.Get(name))
 		}
 	})
-	return w.out.Bytes(), w.out.Len() <= MaxDefinition-maxText-maxInlined/4
+	if w.lost {
+		d.note(noteLost)
+	}
+	return w.out.Bytes(), w.out.Len() <= maxDefinition-maxText-maxInlined/4
 }
 
 // Hints are what a tool of the Model Context Protocol says about its effect.
@@ -146,7 +129,7 @@ type Hints struct {
 	ReadOnly, Destructive, Idempotent, OpenWorld bool
 }
 
-// HintsOf returns the hints of a risk. What is not understood is destructive.
+// HintsOf returns the hints of a risk. A call that is not understood is destructive.
 func HintsOf(r *risk.Risk) Hints {
 	has := func(flags ...risk.Flag) bool {
 		for _, f := range flags {

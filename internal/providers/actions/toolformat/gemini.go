@@ -197,7 +197,7 @@ func (g *declaration) anything(n *node, level int) {
 			g.out.WriteString(`{"type":` + kinds[i])
 			if i == 0 && text != "" {
 				g.out.WriteString(`,"description":`)
-				g.writer.string(text)
+				g.string(text)
 			}
 			g.out.WriteByte('}')
 		})
@@ -382,7 +382,7 @@ func (g *declaration) objectKeywords(m *members, n *node, level int) int {
 			g.out.WriteByte(',')
 		}
 		names = append(names, g.named(p.name))
-		g.writer.string(g.named(p.name))
+		g.string(g.named(p.name))
 		g.out.WriteByte(':')
 		g.schema(p.schema, level+1)
 		if p.required {

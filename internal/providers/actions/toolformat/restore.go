@@ -15,7 +15,7 @@ const MaxArguments = 4 << 20
 var errNoObject = errors.New("the arguments are no JSON object")
 
 // Restore returns the arguments of a call as the action's input has them: under the names of the input, and in strict
-// mode without the nulls that stand for absent properties. What a property is not known by is left as it is.
+// mode without the nulls that stand for absent properties. Members that the schema does not know stay as they are.
 func (d *Definition) Restore(arguments []byte) (json.RawMessage, error) {
 	if len(arguments) > MaxArguments {
 		return nil, fmt.Errorf("the arguments have more than %d bytes", MaxArguments)
@@ -102,8 +102,8 @@ func (r *restorer) objects(v jsonindex.Value, schemas []schema) []*node {
 // maxLook is how deep values are compared with alternatives to find the one that they fit.
 const maxLook = 3
 
-// hasAll reports whether an object has members of a schema only, in strict mode all of them, and whether their types and
-// values are those of the schema.
+// hasAll reports whether an object has members of a schema only, in strict mode all of them, and whether their types
+// and values are those of the schema.
 func (r *restorer) hasAll(n *node, v jsonindex.Value, look int) bool {
 	found := map[string]bool{}
 	for name := range v.Members() {

@@ -21,7 +21,7 @@ func Violations(f Format, definition []byte) []string {
 	if err := d.Decode(&tool); err != nil {
 		return []string{"it is no JSON object: " + err.Error()}
 	}
-	c.limit(len(definition) <= MaxDefinition, "it has %d bytes, more than %d", len(definition), MaxDefinition)
+	c.limit(len(definition) <= maxDefinition, "it has %d bytes, more than %d", len(definition), maxDefinition)
 	switch f {
 	case MCP:
 		c.mcp(tool)
@@ -82,7 +82,7 @@ var (
 )
 
 func (c *checker) named(tool map[string]any, form *regexp.Regexp, longest int) {
-	name, _ := tool["name"].(string) //nolint:errcheck // another type is no name
+	name, _ := tool["name"].(string)
 	c.limit(form.MatchString(name), "the name %q has not the form %s", name, form)
 	description, ok := tool["description"].(string)
 	c.limit(ok && description != "", "there is no description")
@@ -94,7 +94,7 @@ func (c *checker) named(tool map[string]any, form *regexp.Regexp, longest int) {
 func (c *checker) mcp(tool map[string]any) {
 	c.members("the tool", tool, []string{"name", "inputSchema"}, []string{"title", "description", "outputSchema",
 		"annotations"})
-	c.named(tool, mcpName, MaxDefinition)
+	c.named(tool, mcpName, maxDefinition)
 	for _, name := range []string{"inputSchema", "outputSchema"} {
 		value, there := tool[name]
 		if !there {
@@ -109,7 +109,7 @@ func (c *checker) mcp(tool map[string]any) {
 			c.limit(ok, "the schema of %s is no object", property)
 		}
 	}
-	annotations, _ := tool["annotations"].(map[string]any) //nolint:errcheck // nil has no members
+	annotations, _ := tool["annotations"].(map[string]any)
 	for name, v := range annotations {
 		_, isText := v.(string)
 		_, isFlag := v.(bool)
@@ -119,7 +119,7 @@ func (c *checker) mcp(tool map[string]any) {
 
 func (c *checker) anthropic(tool map[string]any) {
 	c.members("the tool", tool, []string{"name", "description", "input_schema"}, nil)
-	c.named(tool, functionName, MaxDefinition)
+	c.named(tool, functionName, maxDefinition)
 	schema, ok := tool["input_schema"].(map[string]any)
 	c.limit(ok && schema["type"] == "object", "input_schema is no schema of objects")
 	for _, name := range []string{"oneOf", "anyOf", "allOf"} {
@@ -129,7 +129,7 @@ func (c *checker) anthropic(tool map[string]any) {
 		for _, name := range []string{"$ref", "$defs", "$dynamicRef", "definitions"} {
 			c.limit(at[name] == nil, "there is %s", name)
 		}
-		properties, _ := at["properties"].(map[string]any) //nolint:errcheck // nil has no members
+		properties, _ := at["properties"].(map[string]any)
 		for name := range properties {
 			c.limit(claudeKey.MatchString(name), "the property %q has not the form %s", name, claudeKey)
 		}
@@ -148,13 +148,13 @@ func (c *checker) each(value any, visit func(map[string]any)) {
 		c.each(schema[name], visit)
 	}
 	for _, name := range []string{"anyOf", "oneOf", "allOf", "prefixItems"} {
-		list, _ := schema[name].([]any) //nolint:errcheck // nil has no items
+		list, _ := schema[name].([]any)
 		for _, item := range list {
 			c.each(item, visit)
 		}
 	}
 	for _, name := range []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"} {
-		object, _ := schema[name].(map[string]any) //nolint:errcheck // nil has no members
+		object, _ := schema[name].(map[string]any)
 		for _, item := range object {
 			c.each(item, visit)
 		}

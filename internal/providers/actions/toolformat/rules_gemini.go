@@ -8,11 +8,11 @@ import (
 
 func (c *checker) gemini(tool map[string]any) {
 	c.members("the declaration", tool, []string{"name", "description"}, []string{"parameters"})
-	c.named(tool, geminiName, MaxDefinition)
+	c.named(tool, geminiName, maxDefinition)
 	if parameters, there := tool["parameters"]; there {
-		schema, _ := parameters.(map[string]any) //nolint:errcheck // nil has no type
+		schema, _ := parameters.(map[string]any)
 		c.limit(schema["type"] == "OBJECT", "parameters are not of the type OBJECT")
-		properties, _ := schema["properties"].(map[string]any) //nolint:errcheck // nil has no members
+		properties, _ := schema["properties"].(map[string]any)
 		c.limit(len(properties) > 0, "parameters have no properties")
 		c.geminiSchema("parameters", parameters, 1)
 	}
@@ -69,7 +69,7 @@ func (c *checker) geminiValues(at string, schema map[string]any) {
 		c.limit(slices.Contains(formats[schema["type"]], format), "%s has the format %v", at, format)
 	}
 	if enum, there := schema["enum"]; there {
-		list, _ := enum.([]any) //nolint:errcheck // nil has no items
+		list, _ := enum.([]any)
 		c.limit(len(list) > 0, "%s has an enum without values", at)
 		for _, v := range list {
 			text, ok := v.(string)
@@ -82,7 +82,7 @@ func (c *checker) geminiValues(at string, schema map[string]any) {
 	}
 	for _, name := range []string{"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"} {
 		if v, there := schema[name]; there {
-			text, _ := v.(string) //nolint:errcheck // another type is no number of 64 bits
+			text, _ := v.(string)
 			n, err := strconv.ParseInt(text, 10, 64)
 			c.limit(err == nil && n >= 0, "%s has %s %v", at, name, v)
 		}
@@ -98,12 +98,12 @@ func (c *checker) geminiValues(at string, schema map[string]any) {
 
 func (c *checker) geminiObject(at string, schema map[string]any, level int) {
 	value, there := schema["properties"]
-	properties, _ := value.(map[string]any) //nolint:errcheck // nil has no members
+	properties, _ := value.(map[string]any)
 	c.limit(!there || len(properties) > 0, "%s has no property in properties", at)
 	for _, list := range []string{"required", "propertyOrdering"} {
-		names, _ := schema[list].([]any) //nolint:errcheck // nil has no items
+		names, _ := schema[list].([]any)
 		for _, name := range names {
-			text, _ := name.(string) //nolint:errcheck // another type is no name
+			text, _ := name.(string)
 			_, there := properties[text]
 			c.limit(there, "%s of %s has %v, which is no property", list, at, name)
 		}

@@ -43,12 +43,12 @@ func (c *checker) openAI(tool map[string]any) {
 
 // hasType reports whether a type is the only one or one of several.
 func hasType(schema map[string]any, name string) bool {
-	list, _ := schema["type"].([]any) //nolint:errcheck // nil has no items
+	list, _ := schema["type"].([]any)
 	return schema["type"] == name || slices.Contains(list, any(name))
 }
 
 func (c *checker) strict(root map[string]any) {
-	c.definitions, _ = root["$defs"].(map[string]any) //nolint:errcheck // nil has no members
+	c.definitions, _ = root["$defs"].(map[string]any)
 	c.open = map[string]bool{}
 	c.strictSchema("parameters", root, 0, true)
 	for name, value := range c.definitions {
@@ -68,13 +68,13 @@ func (c *checker) count(value any) {
 	if !ok {
 		return
 	}
-	properties, _ := schema["properties"].(map[string]any) //nolint:errcheck // nil has no members
+	properties, _ := schema["properties"].(map[string]any)
 	for name, property := range properties {
 		c.properties++
 		c.characters += utf8.RuneCountInString(name)
 		c.count(property)
 	}
-	enum, _ := schema["enum"].([]any) //nolint:errcheck // nil has no items
+	enum, _ := schema["enum"].([]any)
 	characters := 0
 	for _, v := range enum {
 		c.values++
@@ -86,7 +86,7 @@ func (c *checker) count(value any) {
 	c.limit(len(enum) <= manyValues || characters <= maxManyCharacters, "an enum has %d values with %d characters",
 		len(enum), characters)
 	c.count(schema["items"])
-	branches, _ := schema["anyOf"].([]any) //nolint:errcheck // nil has no items
+	branches, _ := schema["anyOf"].([]any)
 	for _, b := range branches {
 		c.count(b)
 	}
@@ -162,9 +162,9 @@ func strictTypes(schema map[string]any) (kinds []string) {
 	if kind, ok := schema["type"].(string); ok {
 		return []string{kind}
 	}
-	list, _ := schema["type"].([]any) //nolint:errcheck // nil has no items
+	list, _ := schema["type"].([]any)
 	for _, item := range list {
-		kind, _ := item.(string) //nolint:errcheck // another type is no type
+		kind, _ := item.(string)
 		kinds = append(kinds, kind)
 	}
 	return kinds
@@ -211,7 +211,7 @@ func (c *checker) strictObject(at string, schema map[string]any, level int) {
 	required, ok := schema["required"].([]any)
 	c.limit(ok && len(required) == len(properties), "%s does not require every property", at)
 	for _, name := range required {
-		text, _ := name.(string) //nolint:errcheck // another type is no name
+		text, _ := name.(string)
 		_, there := properties[text]
 		c.limit(there, "%s requires %v, which is not there", at, name)
 	}

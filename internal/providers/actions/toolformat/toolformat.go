@@ -43,8 +43,8 @@ func (f Format) Valid() bool { return slices.Contains(Formats(), f) }
 
 // Limits of definitions, in bytes.
 const (
-	// MaxDefinition is the size of the largest definition.
-	MaxDefinition = 128 << 10
+	// maxDefinition is the size of the largest definition.
+	maxDefinition = 128 << 10
 	// maxInlined is the size of the largest schema whose references were replaced by what they refer to.
 	maxInlined = 64 << 10
 	// maxText is the length of the longest description of a tool, and maxFunctionText that of OpenAI.

@@ -1,7 +1,6 @@
 package toolformat
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -146,21 +145,4 @@ func between(least, most *int64, one, many string) string {
 	default:
 		return ""
 	}
-}
-
-// maxPattern is the length of the longest regular expression that a definition has, in bytes.
-const maxPattern = 200
-
-// simple reports whether a regular expression is one that all readers know: without look-around, flags and names.
-func simple(pattern string) bool {
-	if pattern == "" || len(pattern) > maxPattern || strings.Contains(strings.ReplaceAll(pattern, "(?:", ""), "(?") {
-		return false
-	}
-	for _, escape := range []string{`\A`, `\z`, `\Z`, `\Q`, `\E`, `\C`, `\p`, `\P`, `[[:`} {
-		if strings.Contains(pattern, escape) {
-			return false
-		}
-	}
-	_, err := regexp.Compile(pattern)
-	return err == nil
 }
