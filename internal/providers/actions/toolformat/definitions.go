@@ -119,7 +119,7 @@ func (d *Definition) objectSchema(root jsonindex.Value) ([]byte, bool) {
 		}
 	})
 	if w.lost {
-		d.note(noteLost)
+		d.note("Regular expressions that not all clients can compile are left out.")
 	}
 	return w.out.Bytes(), w.out.Len() <= maxDefinition-maxText-maxInlined/4
 }
