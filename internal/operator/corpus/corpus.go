@@ -29,6 +29,8 @@ type Options struct {
 	Path string
 	// Every is N where every Nth schema is compiled by an independent validator; 0 for none.
 	Every int
+	// Formats is N where every Nth action is written in every format of tools and checked against its rules; 0 for none.
+	Formats int
 	// Slowest is how many of the slowest documents are listed.
 	Slowest int
 }
@@ -47,6 +49,7 @@ type corpus struct {
 	twice, long     int
 	checked, broken int
 	firstBroken     string
+	formats         formats
 	times           []timed
 }
 
@@ -61,7 +64,7 @@ var errNoDocuments = errors.New("there are no documents")
 // Read reads the documents and prints which of their operations become actions.
 func Read(ctx context.Context, stdout io.Writer, o Options) error {
 	c := corpus{clk: clock.System(), every: o.Every, refused: map[string]int{}, left: map[string]int{},
-		notes: map[string]int{}, levels: map[risk.Level]int{}}
+		notes: map[string]int{}, levels: map[risk.Level]int{}, formats: newFormats(clock.System(), o.Formats)}
 	err := filepath.WalkDir(o.Path, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || ctx.Err() != nil {
 			return errors.Join(err, ctx.Err())
@@ -124,6 +127,11 @@ func (c *corpus) read(path string) error {
 			if c.every > 0 && c.actions%c.every == 0 {
 				before := c.clk.Now()
 				c.check(path, &r)
+				checking += c.clk.Now().Sub(before)
+			}
+			if o := &c.formats; o.every > 0 && c.actions%o.every == 0 {
+				before := c.clk.Now()
+				o.check(path, &r)
 				checking += c.clk.Now().Sub(before)
 			}
 		}
@@ -191,6 +199,7 @@ func (c *corpus) print(w io.Writer, slowest int) error {
 	if c.every > 0 {
 		_, _ = fmt.Fprintf(t, "schemas\t%d checked, %d not valid %s\n", c.checked, c.broken, c.firstBroken)
 	}
+	c.formats.report(t)
 	for _, level := range risk.Levels() {
 		_, _ = fmt.Fprintf(t, "risk %s\t%d\n", level, c.levels[level])
 	}

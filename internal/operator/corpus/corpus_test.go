@@ -25,9 +25,10 @@ func TestRead(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 	}
 	var out bytes.Buffer
-	require.NoError(t, corpus.Read(t.Context(), &out, corpus.Options{Path: folder, Every: 1, Slowest: 1}))
+	require.NoError(t, corpus.Read(t.Context(), &out, corpus.Options{Path: folder, Every: 1, Formats: 1, Slowest: 1}))
 	for _, line := range []string{`documents read +1 of 2 in `, `operations +3, of which 2 \(66\.67 %\) became actions`,
-		`names +0 that two actions`, `schemas +3 checked, 0 not valid`, `risk low +1`, `risk critical +1`,
+		`names +0 that two actions`, `schemas +3 checked, 0 not valid`, `tools mcp +2, 0 violations`,
+		`tools openai +2, 0 violations, 2 strict`, `note mcp +1: Its output is no object`, `risk low +1`, `risk critical +1`,
 		`refused +1: line 1, column 12`, `left out +1: OPTIONS does nothing`, `note +1: the reference … leads to nothing`,
 		`slow .*a\.json`} {
 		require.Regexp(t, line, out.String())
