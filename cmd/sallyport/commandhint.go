@@ -15,11 +15,15 @@ var unexpected = regexp.MustCompile(`^unexpected argument (\S+?)(?:, did you mea
 // synonyms are the words that other command lines have for those of this one, the likeliest first.
 func synonyms() map[string][]string {
 	return map[string][]string{
+		"actions": {"catalog"}, "tools": {"catalog"}, "toolkits": {"catalog"}, "apis": {"catalog"}, "find": {"search"},
+		"query": {"search"}, "upload": {"import"}, "preview": {"diff"}, "changes": {"diff"}, "compare": {"diff"},
+		"apply": {"activate"}, "rollback": {"activate"},
 		"get": {"show", "get"}, "show": {"show", "get"}, "describe": {"show", "get"}, "view": {"show", "get"},
-		"inspect": {"show", "get"}, "ls": {"list"}, "logs": {"events list"}, "add": {"add", "create"},
-		"new": {"add", "create"}, "create": {"create", "add"}, "edit": {"update"}, "set": {"update"}, "patch": {"update"},
-		"change": {"update"}, "remove": {"delete", "remove", "revoke"}, "rm": {"delete", "remove", "revoke"},
-		"delete": {"delete", "remove", "revoke"}, "pause": {"pause", "disable"}, "stop": {"pause", "disable"},
+		"inspect": {"show", "get"}, "ls": {"list"}, "logs": {"events list"}, "add": {"add", "create", "import"},
+		"new": {"add", "create"}, "create": {"create", "add", "import"}, "edit": {"update"}, "set": {"update"},
+		"patch": {"update"}, "change": {"update"}, "remove": {"delete", "remove", "revoke"},
+		"rm": {"delete", "remove", "revoke"}, "delete": {"delete", "remove", "revoke"},
+		"pause": {"pause", "disable"}, "stop": {"pause", "disable"},
 		"resume": {"resume", "enable"}, "start": {"serve", "resume", "enable"}, "run": {"serve"}, "server": {"serve"},
 		"watch": {"tail"}, "stream": {"tail"}, "follow": {"tail"}, "retry": {"replay"}, "resend": {"replay"},
 		"redeliver": {"replay"}, "send": {"publish"}, "emit": {"publish"}, "message": {"events"}, "messages": {"events"},
@@ -50,7 +54,11 @@ func suggestCommand(root *kong.Application, err error, text string) string {
 	if strings.Contains(text, "did you mean") && group == root.Node {
 		return text // a slip of the pen
 	}
-	if meant := commandFor(group, word, rest); meant != "" {
+	meant := commandFor(group, word, rest)
+	if meant == "" && group.Leaf() {
+		meant = commandFor(root.Node, word, rest) // a group of others, such as openapi
+	}
+	if meant != "" {
 		return "unexpected argument " + word + `, did you mean "sallyport ` + meant + `"?`
 	}
 	return text

@@ -39,7 +39,7 @@ func (e *env) withStore(ctx context.Context, f func(s *operator.Store) error) er
 type keysCreate struct {
 	Name        string         `required:"" placeholder:"TEXT" help:"The purpose of the key."`
 	Environment string         `required:"" placeholder:"ID|NAME" help:"The environment that the key gives access to."`
-	Routes      []access.Route `required:"" placeholder:"ROUTE" help:"The routes that the key may use: webhooks (subscriptions, replays, and reading events), events (reading events), events:write (publishing events), connections."`
+	Routes      []access.Route `required:"" placeholder:"ROUTE" help:"The routes that the key may use: webhooks (subscriptions, replays, and reading events), events (reading events), events:write (publishing events), connections, catalog (reading the catalog of actions)."`
 	Connections []string       `placeholder:"CONNECTION_ID" help:"The connections that the key may use. Default: all of the environment."`
 	SourceCIDRs []string       `name:"source-cidrs" placeholder:"CIDR" help:"The networks that the key works from. Default: all."`
 	keyRate

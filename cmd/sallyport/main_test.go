@@ -64,7 +64,8 @@ func TestHelp(t *testing.T) {
 		"connections list", "connections show", "connections create", "connections update", "connections delete",
 		"connections secrets add", "connections enrolment open", "subscriptions trigger", "help", "rejections list", "listen",
 		"events tail", "replays list", "replays show", "replays create", "replays pause", "replays resume", "replays cancel",
-		"commands", "demo", "backup", "restore",
+		"commands", "demo", "backup", "restore", "catalog search", "catalog list", "catalog show", "catalog import",
+		"catalog imports", "catalog diff", "catalog activate", "catalog cancel", "catalog remove",
 	} {
 		require.Contains(t, r.out, "\n  "+name+" ")
 	}
@@ -116,7 +117,10 @@ func TestSuggestions(t *testing.T) {
 		"publish": "sallyport events publish", "events send": "sallyport events publish",
 		"events retry x": "sallyport events replay", "connections secrets new": "sallyport connections secrets add",
 		"endpoints list": "sallyport subscriptions list", "logs": "sallyport events list",
-		"subscriptions rotate x": "sallyport subscriptions rotate-secret",
+		"subscriptions rotate x": "sallyport subscriptions rotate-secret", "actions list": "sallyport catalog list",
+		"tools": "sallyport catalog", "tools search x": "sallyport catalog search",
+		"openapi import x": "sallyport catalog import",
+		"catalog get x":    "sallyport catalog show", "catalog delete x": "sallyport catalog remove",
 	} {
 		r := call(command{ctx: t.Context(), clock: clock.System(), args: strings.Fields(args)}, nil)
 		require.Equal(t, exitUsage, r.code, args)

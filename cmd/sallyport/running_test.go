@@ -44,13 +44,19 @@ type running struct {
 // start starts a command that runs until it is interrupted.
 func (r remote) start(args ...string) *running {
 	r.t.Helper()
+	return r.startAt(clock.System(), args...)
+}
+
+// startAt is start with a clock.
+func (r remote) startAt(clk clock.Clock, args ...string) *running {
+	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
 	c := &running{t: r.t, end: cancel, code: make(chan int, 1)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		c.code <- run(ctx, process{args: args, environ: r.environ, stdin: strings.NewReader(""), stdout: &c.out,
-			stderr: &c.stderr, clock: clock.System()})
+			stderr: &c.stderr, clock: clk})
 	}()
 	r.t.Cleanup(func() {
 		cancel()

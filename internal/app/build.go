@@ -39,6 +39,8 @@ import (
 	"sallyport/internal/platform/role"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/storing"
+	"sallyport/internal/providers/catalog"
+	"sallyport/internal/providers/catalog/cataloghttp"
 	"sallyport/internal/providers/configs/configshttp"
 	"sallyport/internal/providers/connecting"
 	"sallyport/internal/providers/connecting/connectinghttp"
@@ -46,6 +48,7 @@ import (
 	"sallyport/internal/providers/connections/connectionshttp"
 	"sallyport/internal/providers/credentials"
 	"sallyport/internal/providers/eventtypes"
+	"sallyport/internal/providers/imports"
 	"sallyport/internal/providers/limiter"
 	"sallyport/internal/providers/probes"
 	"sallyport/internal/providers/registry"
@@ -134,7 +137,8 @@ func (p *parts) build() (*process, error) {
 		}})
 
 	var onChange []connections.ChangeHook // set below, before any request
-	ofConfigs := ProviderConfigs{DB: p.db, Clock: p.clock, Box: p.box, Providers: p.providers, Environments: ids.Team,
+	definitions := imports.NewDefinitions(p.providers, p.db, p.log)
+	ofConfigs := ProviderConfigs{DB: p.db, Clock: p.clock, Box: p.box, Providers: definitions, Environments: ids.Team,
 		Client: p.client, OnConnectionChange: func() []connections.ChangeHook { return onChange }}
 	configService := NewProviderConfigs(ofConfigs)
 
@@ -155,7 +159,7 @@ func (p *parts) build() (*process, error) {
 	providerLimits := limiter.New(limiter.Config{DB: p.db, Clock: p.limitClock(), Wall: p.clock, Budgets: budgets})
 	vault := credentials.NewVault(credentials.Config{DB: p.db, Clock: p.clock, Box: p.box, Pepper: p.installation.Pepper})
 	onChange = []connections.ChangeHook{own.ConnectionChanged}
-	conns, err = connections.New(connections.Config{DB: p.db, Clock: p.clock, Box: p.box, Providers: p.providers,
+	conns, err = connections.New(connections.Config{DB: p.db, Clock: p.clock, Box: p.box, Providers: definitions,
 		Environments: ids.Team, Configs: configService, Logger: p.log, Vault: vault,
 		Prober:       probes.New(probes.Config{Client: p.client, Clock: p.clock}),
 		Protocol:     tokens.NewProtocol(p.client, p.clock),
@@ -171,12 +175,14 @@ func (p *parts) build() (*process, error) {
 	}
 	checks := connections.NewChecks(connections.ChecksConfig{Service: conns, Interval: p.cfg.ConnectionCheckInterval,
 		Logger: p.log, Node: p.node})
-	links := connecting.New(connecting.Config{DB: p.db, Clock: p.clock, Box: p.box, Providers: p.providers,
+	links := connecting.New(connecting.Config{DB: p.db, Clock: p.clock, Box: p.box, Providers: definitions,
 		Configs: configService, Connections: connections.NewLinker(conns), Teams: ids.Team,
 		Protocol: tokens.NewProtocol(p.client, p.clock), PublicURL: p.cfg.PublicURL,
 		OnFailure: own.ConnectFailed, Logger: p.log, Pepper: p.installation.Pepper,
 		People: people{ids: ids, sso: ssoService, clock: p.clock, publicURL: p.cfg.PublicURL}})
 	others := fleet.New(fleet.Config{DB: p.db, Clock: p.clock, Logger: p.log, Node: p.node, Role: p.cfg.Role})
+	importer := NewImports(Imports{DB: p.db, Clock: p.clock, Logger: p.log, Definitions: definitions,
+		Environments: ids.Team, Configs: configService, Client: p.client, Node: p.node, Hints: others.Hints()})
 	deliveryStore := deliveries.NewStore(deliveries.StoreConfig{DB: p.db, Events: eventStore, Logger: p.log,
 		Emitters: []deliveries.Emitter{own}, Hints: others.Hints()})
 	subs := subscriptions.New(subscriptions.Config{DB: p.db, Box: p.box, Clock: p.clock, Targets: p.client,
@@ -238,6 +244,9 @@ func (p *parts) build() (*process, error) {
 		stream.Module(),
 		audithttp.Module(auditStore, ids.Team, ids.Principals),
 		p.providers.Module(conns, conns.ProvidersChanged, directory.TypesChanged),
+		cataloghttp.Module(catalog.New(catalog.Config{Definitions: definitions, Imports: importer, Configs: configService,
+			Logger: p.log}),
+			importer),
 		vault.Module(),
 		providerLimits.Module(),
 		configshttp.Module(configService, p.cfg.PublicURL),

@@ -173,6 +173,7 @@ func TestCachesFollowOtherNodes(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	require.Equal(t, []string{"breakers", "connections", "credentials", "expunged payloads", "provider configurations",
+	require.Equal(t, []string{"active imports", "breakers", "connections", "credentials", "expunged payloads",
+		"provider configurations",
 		"settings of environments", "subscriptions"}, names)
 }

@@ -44,12 +44,19 @@ func Dependencies() map[string][]string {
 		"providers/declared":       {"providers/actions", "providers/outbound", "providers/risk"},
 		"providers/registry": {"providers/actions", "providers/declared", "providers/outbound", "providers/risk",
 			"providers/verification", "providers/eventtypes"},
-		"providers/configs":     {"providers/registry", "providers/requestsigning", "identity/audit"},
+		"providers/configs": {"providers/registry", "providers/requestsigning", "providers/actions", "providers/risk",
+			"identity/audit"},
 		"providers/credentials": {"identity/installation"},
 		"providers/probes":      {"providers/outbound"},
 		"providers/risk":        {},
 		"providers/actions":     {"providers/risk"},
 		"providers/documents":   {"providers/actions", "providers/outbound", "providers/risk"},
+		"providers/actionindex": {"providers/actions", "providers/risk"},
+		"providers/imports": {"providers/registry", "providers/declared", "providers/documents", "providers/actions",
+			"providers/actionindex",
+			"identity/audit"},
+		"providers/catalog": {"providers/configs", "providers/imports", "providers/registry", "providers/actions",
+			"providers/actionindex", "providers/risk"},
 		"providers/tokens": {"providers/credentials", "providers/oauth", "providers/outbound",
 			"providers/requestsigning"},
 		"providers/connections": {"providers/configs", "providers/registry", "providers/verification", "providers/outbound",
@@ -58,6 +65,9 @@ func Dependencies() map[string][]string {
 		"providers/limiter": {"providers/outbound"},
 		"providers/connecting": {"providers/connections", "providers/configs", "providers/registry", "providers/outbound",
 			"providers/oauth", "providers/tokens", "identity/audit", "identity/installation"},
+
+		// The operations on imports are next to the catalog that shows what comes of them.
+		"providers/cataloghttp": {"providers/imports", "providers/documents", "providers/outbound"},
 
 		// Creating a connection with a link is one operation with creating one without.
 		"providers/connectionshttp": {"providers/connecting"},

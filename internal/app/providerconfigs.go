@@ -10,6 +10,7 @@ import (
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/configs"
 	"sallyport/internal/providers/connections"
+	"sallyport/internal/providers/imports"
 )
 
 // ProviderConfigs are what NewProviderConfigs needs of the process.
@@ -17,7 +18,7 @@ type ProviderConfigs struct {
 	DB           *db.DB
 	Clock        clock.Clock
 	Box          *secretbox.Box
-	Providers    configs.Providers
+	Providers    *imports.Definitions
 	Environments configs.Environments
 	Client       *egress.Client
 	// OnConnectionChange returns the hooks of the connections that another OAuth client changes. Without it a server
@@ -30,7 +31,7 @@ type ProviderConfigs struct {
 func NewProviderConfigs(c ProviderConfigs) *configs.Service {
 	halves := outboundHalves{c.Providers}
 	return configs.New(configs.Options{DB: c.DB, Clock: c.Clock, Box: c.Box, Providers: c.Providers,
-		Environments: c.Environments, Targets: c.Client, Hosts: halves,
+		Environments: c.Environments, Targets: c.Client, Hosts: halves, Imports: c.Providers,
 		Clients: halves, OnAccessChange: []configs.AccessHook{c.configWatch().Changed},
 		Connections: connections.CountOfConfig, RateLimits: true})
 }

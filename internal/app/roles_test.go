@@ -24,8 +24,9 @@ func TestPartsOfTheWork(t *testing.T) {
 		role.Working: {"connection-checks", "delivery-fanouts", "delivery-workers",
 			"enrol-connection-checks", "expire-connect-links", "expire-idempotency-keys", "expire-key-usage",
 			"expire-mails", "expire-rate-limits", "expire-rejections", "expire-replays", "follow-config-changes",
-			"forget-replaced-secrets", "measure-replays", "measure-token-refreshes", "remove-expired-events", "replay-worker",
-			"reseal-values", "send-password-resets", "token-refresh", "trim-event-log"},
+			"forget-replaced-secrets", "imports", "measure-imports", "measure-replays", "measure-token-refreshes",
+			"remove-expired-events", "replay-worker",
+			"reseal-values", "send-password-resets", "tidy-imports", "token-refresh", "trim-event-log"},
 	}
 	got := map[role.Part][]string{}
 	for _, m := range app.Declared() {

@@ -121,7 +121,7 @@ func TestExpiry(t *testing.T) {
 		samples := w.samples(f)
 		var k apiKey
 		w.call(w.user(""), http.MethodPost, "/api-keys", object{"name": "short", "environment_id": w.env,
-			"grants":     []object{allow("webhooks", "events", "events:write", "connections")},
+			"grants":     []object{allow("webhooks", "events", "events:write", "connections", "catalog")},
 			"expires_at": w.clk.Now().Add(time.Minute)}).want(w, http.StatusCreated).into(w, &k)
 		token := w.token()
 		w.clk.Advance(time.Minute - time.Millisecond)
@@ -152,17 +152,19 @@ func TestGrants(t *testing.T) {
 	t.Parallel()
 	eachPopulated(t, func(w *world, f fixtures) {
 		samples := w.samples(f)
-		all := []string{"webhooks", "events", "events:write", "connections"}
+		all := []string{"webhooks", "events", "events:write", "connections", "catalog"}
 		open := map[access.Route][]access.Route{ // what a grant of one route opens
 			access.RouteWebhooks: {access.RouteWebhooks, access.RouteEvents}, access.RouteEvents: {access.RouteEvents},
 			access.RouteConnections: {access.RouteConnections}, access.RouteEventsWrite: {access.RouteEventsWrite},
+			access.RouteCatalog: {access.RouteCatalog},
 		}
 		type holder struct {
 			key  apiKey
 			open []access.Route
 		}
 		holders := []holder{{w.newKey(w.env), nil}, {w.newKey(w.env, deny(all...), allow(all...)), nil},
-			{w.newKey(w.env, allow(all...), deny("events")), []access.Route{access.RouteEventsWrite, access.RouteConnections}}}
+			{w.newKey(w.env, allow(all...), deny("events")), []access.Route{access.RouteEventsWrite, access.RouteConnections,
+				access.RouteCatalog}}}
 		for route, routes := range open {
 			holders = append(holders, holder{w.newKey(w.env, allow(string(route))), routes})
 		}

@@ -199,10 +199,12 @@ func TestCursors(t *testing.T) {
 
 // usualOrder is the order of a list whose request names none: by time the newest first, by name the alphabet.
 func usualOrder(s sample) string {
-	if s.op.ID == "list-webhook-event-types" {
+	switch s.op.ID {
+	case "list-webhook-event-types", "list-catalog", "list-catalog-import-changes":
 		return "asc"
+	default:
+		return "desc"
 	}
-	return "desc"
 }
 
 func reversed(order string) string { return map[string]string{"asc": "desc", "desc": "asc"}[order] }

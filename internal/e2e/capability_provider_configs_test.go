@@ -32,10 +32,12 @@ func (capabilities) ProviderConfigs() capability {
 			path := map[string]string{"provider_config_key": part[providerConfigFixtures](f).key}
 			return []sample{
 				{id: "create-provider-config", body: object{"provider": "github", "provider_config_key": "sample-" +
-					configKey(f), "display_name": "Sample"}, status: http.StatusCreated},
+					configKey(f), "display_name": "Sample", "risk": object{"overrides": []object{{"action": "delete_*",
+					"level": "critical"}}}}, status: http.StatusCreated},
 				{id: "list-provider-configs", status: http.StatusOK},
 				{id: "get-provider-config", path: path, status: http.StatusOK},
-				{id: "update-provider-config", path: path, body: object{"display_name": "Changed"}, status: http.StatusOK},
+				{id: "update-provider-config", path: path, body: object{"display_name": "Changed", "risk": object{
+					"overrides": []object{{"action": "delete_*", "level": "critical"}}}}, status: http.StatusOK},
 				{id: "delete-provider-config", path: path, status: http.StatusNoContent, stage: removes},
 			}
 		},

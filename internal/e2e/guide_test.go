@@ -43,6 +43,7 @@ func guides() []guide {
 		{"connect-with-a-key", []string{"curl", "python3"}},
 		{"first-production-start", []string{"curl", "openssl", "python3"}},
 		{"github-to-your-laptop", []string{"curl", "openssl"}},
+		{"import-an-api", []string{"curl", "awk"}},
 		{"keys-and-grants", []string{"curl", "openssl", "python3"}},
 		{"let-your-users-connect", []string{"curl", "python3"}},
 		{"operate", []string{"curl", "openssl"}},

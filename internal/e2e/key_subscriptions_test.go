@@ -170,6 +170,10 @@ func (o *overheard) probes() map[string]func(c credentials) {
 		},
 		"create-webhook-subscription": nil,
 		"list-webhook-event-types":    nil, // what definitions say
+		"list-catalog":                nil, // the catalog has nothing of connections
+		"get-catalog-provider":        nil,
+		"search-actions":              nil,
+		"get-action":                  nil,
 		"publish-webhook-event":       nil,
 		"expunge-webhook-event-payload": func(c credentials) { // else it removes what is the event's own
 			o.unknown(c, http.MethodDelete, "/payload", nil)

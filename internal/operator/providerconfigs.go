@@ -5,17 +5,13 @@ import (
 	"log/slog"
 
 	"sallyport/internal/app"
-	"sallyport/internal/platform/access"
-	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
-	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/configs"
 	"sallyport/internal/providers/connections"
-	"sallyport/internal/providers/registry"
 )
 
 // ProviderConfig is a provider configuration without its secrets, in the form of the API.
@@ -115,37 +111,17 @@ func given[T any](v *T) patch.Field[T] {
 
 // ProviderConfigs works on the provider configurations of one environment, next to a server that may be running.
 type ProviderConfigs struct {
+	site
 	svc       *configs.Service
-	db        *db.DB
-	providers *registry.Live
-	actor     access.Principal
 	publicURL string
 }
-
-// Skipped returns the problems of definitions in the operator's folder, which cannot be worked with.
-func (p *ProviderConfigs) Skipped() []ProviderProblem { return p.providers.Skipped() }
 
 // WithProviderConfigs calls fn with the provider configurations of the environment with that id or name.
 func (s *Store) WithProviderConfigs(ctx context.Context, cfg *config.Config, environment string, log *slog.Logger,
 	fn func(*ProviderConfigs) error) error {
-	actor := commandLine()
-	env, err := findEnvironment(ctx, s.Identity.Team, actor, environment)
-	if err != nil {
-		return err
-	}
-	if actor.Team, err = s.Identity.Team.TeamOf(ctx, actor); err != nil {
-		return err
-	}
-	actor.Environment = env.ID
-	providers, err := app.LoadValidProviders(cfg, log)
-	if err != nil {
-		return err
-	}
-	client := app.NewEgress(cfg, clock.System())
-	defer client.Close()
-	svc := app.NewProviderConfigs(app.ProviderConfigs{DB: s.DB, Clock: clock.System(), Box: s.Box, Providers: providers,
-		Environments: s.Identity.Team, Client: client})
-	return fn(&ProviderConfigs{svc: svc, db: s.DB, providers: providers, actor: actor, publicURL: cfg.PublicURL})
+	return s.withSite(ctx, cfg, environment, log, func(at site) error {
+		return fn(&ProviderConfigs{site: at, svc: at.configs, publicURL: cfg.PublicURL})
+	})
 }
 
 // List returns every configuration of the providers, or of any if none is given, whose key begins with the prefix;
@@ -208,8 +184,8 @@ func (p *ProviderConfigs) Unusable(ctx context.Context, key string, set ConfigSe
 	if c.ClientID == "" || ch.ClientID.Or(c.ClientID, "") == c.ClientID {
 		return 0, nil
 	}
-	return connections.CountOfClient(ctx, p.db.Read(), p.actor.Environment, key, app.ClientModes(p.providers, c.Environment,
-		c.Provider))
+	return connections.CountOfClient(ctx, p.db.Read(), p.actor.Environment, key, app.ClientModes(p.definitions,
+		c.Environment, c.Provider))
 }
 
 // Delete removes the configuration of a key.

@@ -55,10 +55,20 @@ validation error, the HTTP status code, the code from [error-codes.md](error-cod
 func Commands(w io.Writer, c CommandLine) error {
 	var commands, page bytes.Buffer
 	var groups []string
+	local := map[string]bool{} // groups with commands that do not call the API
 	for _, node := range c.Model.Leaves(true) {
 		writeCommand(&commands, node)
+		if !c.CallsAPI(node) {
+			local[strings.Fields(node.Path())[0]] = true
+		}
+	}
+	for _, node := range c.Model.Leaves(true) {
+		name := strings.Fields(node.Path())[0]
+		if local[name] {
+			name = node.Path()
+		}
 		if c.CallsAPI(node) {
-			groups = append(groups, "`"+strings.Fields(node.Path())[0]+"`")
+			groups = append(groups, "`"+name+"`")
 		}
 	}
 	fmt.Fprintf(&page, commandsIntro, strings.Join(slices.Compact(groups), ", "), c.ServerVariable, c.KeyVariable)

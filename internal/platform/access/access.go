@@ -25,10 +25,14 @@ const (
 	RouteEventsWrite Route = "events:write"
 	// RouteConnections opens connections.
 	RouteConnections Route = "connections"
+	// RouteCatalog opens the catalog of providers and actions, for reading.
+	RouteCatalog Route = "catalog"
 )
 
 // Routes returns every route.
-func Routes() []Route { return []Route{RouteWebhooks, RouteEvents, RouteEventsWrite, RouteConnections} }
+func Routes() []Route {
+	return []Route{RouteWebhooks, RouteEvents, RouteEventsWrite, RouteConnections, RouteCatalog}
+}
 
 // Schema returns the schema with the routes, for the API.
 func (Route) Schema(oas.Registry) *oas.Schema { return oas.Enum(Routes()) }

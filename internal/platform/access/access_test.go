@@ -37,6 +37,9 @@ func TestSystemRoles(t *testing.T) {
 		access.SubscriptionsRead:  everybody,
 		access.SubscriptionsWrite: building,
 		access.EventsRead:         everybody,
+		access.CatalogRead:        everybody,
+		access.CatalogWrite:       building,
+		access.CatalogRisk:        {owner, admin},
 		access.EventsReplay:       building,
 		access.EventsWrite:        building,
 		access.EventsExpunge:      building,
@@ -62,7 +65,8 @@ func TestSystemRoles(t *testing.T) {
 // The API lists the permissions of a role in an order that does not change: a client may compare lists.
 func TestOrderOfPermissions(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, []access.Permission{access.ConnectionsRead, access.ConfigsRead, access.SubscriptionsRead,
+	require.Equal(t, []access.Permission{access.ConnectionsRead, access.ConfigsRead, access.CatalogRead,
+		access.SubscriptionsRead,
 		access.EventsRead, access.TeamRead, access.MembersRead, access.RolesRead, access.EnvironmentsRead, access.APIKeysRead,
 		access.AuditRead, access.AuditExport, access.SSORead}, access.Auditor.Permissions())
 	for _, r := range access.SystemRoles() {

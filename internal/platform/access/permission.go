@@ -29,6 +29,9 @@ const (
 	ConnectionsWrite   Permission = "connections:write"
 	ConfigsRead        Permission = "provider_configs:read"
 	ConfigsWrite       Permission = "provider_configs:write"
+	CatalogRead        Permission = "catalog:read"
+	CatalogWrite       Permission = "catalog:write"
+	CatalogRisk        Permission = "catalog:risk"
 	SubscriptionsRead  Permission = "webhook_subscriptions:read"
 	SubscriptionsWrite Permission = "webhook_subscriptions:write"
 	EventsRead         Permission = "webhook_events:read"
@@ -113,6 +116,12 @@ var registry = sync.OnceValue(func() []PermissionInfo { //nolint:gochecknoglobal
 			Meaning: "See provider configurations, without their secrets."},
 		{Permission: ConfigsWrite, Level: LevelEnvironment, Roles: builders,
 			Meaning: "Create, update and delete provider configurations, with their OAuth clients and base URLs."},
+		{Permission: CatalogRead, Level: LevelEnvironment, Roles: everyone, Routes: []Route{RouteCatalog},
+			Meaning: "See providers, their actions, and imports of descriptions of APIs."},
+		{Permission: CatalogWrite, Level: LevelEnvironment, Roles: builders,
+			Meaning: "Import descriptions of APIs, and activate and delete imports."},
+		{Permission: CatalogRisk, Level: LevelEnvironment, Roles: []Role{Owner, Admin},
+			Meaning: "Override risks of actions with lower ones, and trust documents to state them."},
 		{Permission: SubscriptionsRead, Level: LevelEnvironment, Roles: everyone, Routes: []Route{RouteWebhooks},
 			Meaning: "See webhook subscriptions and their statistics. The query of a forward URL is masked without " +
 				"webhook_subscriptions:write."},

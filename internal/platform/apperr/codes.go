@@ -74,6 +74,15 @@ const (
 	CodeSSOProvidersLimit       Code = "sso_providers_limit"
 	CodeProviderConfigExists    Code = "provider_config_exists"
 	CodeProviderConfigInUse     Code = "provider_config_in_use"
+	CodeProviderInUse           Code = "provider_in_use"
+	CodeProviderNotFound        Code = "provider_not_found"
+	CodeActionNotFound          Code = "action_not_found"
+	CodeSlugTaken               Code = "slug_taken"
+	CodeImportsLimit            Code = "imports_limit"
+	CodeImportEnded             Code = "import_ended"
+	CodeImportNotEnded          Code = "import_not_ended"
+	CodeImportNotReady          Code = "import_not_ready"
+	CodeImportChanged           Code = "import_changed"
 	CodeProviderConfigsLimit    Code = "provider_configs_limit"
 
 	CodeIdempotencyMismatch       Code = "idempotency_mismatch"
@@ -197,6 +206,21 @@ func Codes() []Info {
 			"The environment already has a provider configuration with this key."},
 		{CodeProviderConfigInUse, http.StatusConflict,
 			"Connections belong to the provider configuration; delete them first."},
+		{CodeProviderInUse, http.StatusConflict,
+			"Connections or provider configurations belong to the provider; delete them first."},
+		{CodeProviderNotFound, http.StatusNotFound,
+			"The environment has no provider or provider configuration with this key."},
+		{CodeActionNotFound, http.StatusNotFound, "The provider has no action with this name."},
+		{CodeSlugTaken, http.StatusConflict,
+			"Another provider or provider configuration has this slug; choose another one."},
+		{CodeImportsLimit, http.StatusConflict,
+			"The environment has reached a limit of imports; wait for some to end, or delete some."},
+		{CodeImportEnded, http.StatusConflict, "The import has ended."},
+		{CodeImportNotEnded, http.StatusConflict, "The import has not ended; cancel it first."},
+		{CodeImportNotReady, http.StatusConflict, "The import has no actions, at least not yet."},
+		{CodeImportChanged, http.StatusConflict,
+			"The import would send credentials elsewhere, or the preview is out of date; look at the preview, and activate " +
+				"the import with its digest."},
 		{CodeProviderNotConfigured, http.StatusConflict,
 			"The provider configuration has no OAuth client, which connecting an account needs."},
 		{CodeProviderConfigsLimit, http.StatusConflict,

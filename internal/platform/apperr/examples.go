@@ -68,6 +68,16 @@ func examples() map[Code]string {
 			"many as it may have; delete some of them",
 		CodeProviderConfigExists: "The environment already has a provider configuration with this key",
 		CodeProviderConfigInUse:  "3 connections belong to the provider configuration; delete them first",
+		CodeProviderInUse:        "3 connections belong to the provider; delete them first",
+		CodeProviderNotFound:     "The environment has no provider with this key",
+		CodeActionNotFound:       "The provider has no action with this name",
+		CodeSlugTaken: "The installation has a provider with this slug; choose another one, or import further actions for " +
+			"that provider with extends",
+		CodeImportsLimit:         "The environment has 5 unfinished imports; wait for one to end, or cancel one",
+		CodeImportEnded:          "The import has ended",
+		CodeImportNotEnded:       "The import has not ended; cancel it first",
+		CodeImportNotReady:       "The import has not ended",
+		CodeImportChanged:        "Look at the preview, and activate the import with its digest",
 		CodeProviderConfigsLimit: "The environment has 200 provider configurations, which is as many as it may have",
 
 		CodeIdempotencyMismatch:   "The Idempotency-Key was sent before with another body or query",

@@ -249,6 +249,9 @@ func (ad adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 		// Otherwise a shared cache could store responses to requests with API-Key, which it does not recognise as a
 		// credential (RFC 9111 section 3.5).
 		w.Header().Set("Cache-Control", "no-store")
+		if !meta.acceptUpload(w, r, c, registry, body) {
+			return
+		}
 		c.violations = append(meta.addEnvironment(r), query.read(r)...)
 		if op.RequestBody == nil {
 			c.violations = append(c.violations, strayBody(w, r)...)

@@ -24,6 +24,7 @@ func (a *API) documentRequest(ho *huma.Operation, op Operation) {
 		}
 		ho.RequestBody.Content["application/json"].Example = body
 		documentMergePatch(ho)
+		documentUpload(ho, op)
 		if ho.RequestBody.Required || string(body) != "{}" {
 			r.Body = body
 		}

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"io"
 	"net/http"
 
 	"sallyport/internal/platform/apperr"
@@ -33,6 +34,8 @@ type call struct {
 	// enterLarge waits for a turn, and leaveLarge ends it; see TakeLarge. Both are nil where there is none.
 	enterLarge func(ctx context.Context) (leave func(), err error)
 	leaveLarge func()
+	// upload is the file that the request has as its body; nil if it has none.
+	upload io.Reader
 	// credential returns the credential that let the request in, which few operations ask for; nil where none did.
 	credential func() Credential
 }

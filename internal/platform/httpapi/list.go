@@ -96,6 +96,10 @@ func RegisterList[I, R, W any](a *API, op Operation, l List[I, R, W]) {
 	})
 }
 
+// PageScope returns the scope of a cursor of the request, for operations whose response holds a page among other
+// things: the path, the team, the environment and the filters.
+func PageScope(ctx context.Context) string { return listScope(ctx, RequestFrom(ctx), false) }
+
 // Distinct returns the values of a filter in order and without duplicates.
 func Distinct[T cmp.Ordered](values []T) []T {
 	return slices.Compact(slices.Sorted(slices.Values(values)))

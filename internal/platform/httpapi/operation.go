@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net/http"
 	"reflect"
@@ -69,6 +70,9 @@ type Operation struct {
 	Missing []string
 	// MaxBodyBytes is the maximum size of the request body. 0 means 256 KiB.
 	MaxBodyBytes int64
+	// Upload says that the body can be a file instead of JSON, as application/octet-stream. The fields of the JSON body
+	// are query parameters then, and the handler gets the file from the function Upload.
+	Upload bool
 	// NoIdempotencyKey says that a POST accepts no Idempotency-Key, because its response must not be stored or describes
 	// the moment. An operation that creates something must accept it.
 	NoIdempotencyKey bool
@@ -124,7 +128,25 @@ func Register[I, O any](a *API, op Operation, handler func(context.Context, *I) 
 		}
 		return out, err
 	})
+	checkPath(op, a.huma.OpenAPI().Paths[op.Path])
 	a.documentOperation(op, exchange{in: reflect.TypeFor[I](), out: reflect.TypeFor[O]()})
+}
+
+// checkPath panics if a name in the path is no parameter of the input: its value would always be empty. Huma binds the
+// fields of embedded structs only if these are exported.
+func checkPath(op Operation, item *huma.PathItem) {
+	for _, ho := range operationsOf(item) {
+		for segment := range strings.SplitSeq(op.Path, "/") {
+			name, named := strings.CutPrefix(segment, "{")
+			if !named || ho.OperationID != op.ID {
+				continue
+			}
+			name = strings.TrimSuffix(name, "}")
+			if !slices.ContainsFunc(ho.Parameters, func(p *huma.Param) bool { return p.In == "path" && p.Name == name }) {
+				panic(fmt.Sprintf("%s: the input has no path parameter %s", op.ID, name))
+			}
+		}
+	}
 }
 
 // codes returns every error code of the operation.

@@ -24,6 +24,8 @@ func documentTags() []*huma.Tag {
 			"signature is verified."},
 		{Name: "Provider configurations", Description: "A provider configuration holds your own settings of a provider, " +
 			"such as your OAuth client. A provider can have several; connections belong to one of them."},
+		{Name: "Catalog", Description: "The catalog says what can be done at providers: their actions, with schemas and " +
+			"risks. Imports of descriptions of APIs add providers and actions to an environment."},
 		{Name: "API keys", Description: "An API key belongs to one environment. Its grants say what it opens."},
 		{Name: "Environments", Description: "An environment separates data, such as production from staging."},
 		{Name: "Team", Description: "The team, its members, and invitations to join it."},

@@ -38,6 +38,7 @@ const (
 	PrefixSample          = "smp_"
 	PrefixStreamTicket    = "tkt_"
 	PrefixReplay          = "rpl_"
+	PrefixImport          = "imp_"
 	PrefixSetupToken      = "sps_"
 	PrefixSSO             = "sso_"
 	PrefixRole            = "rol_"

@@ -1,5 +1,7 @@
 package actions
 
+import "sallyport/internal/platform/httpapi/oas"
+
 // PageType is how a provider continues a list.
 type PageType string
 
@@ -12,6 +14,11 @@ const (
 	PagesByOffset   PageType = "offset"
 	PagesByNumber   PageType = "page"
 )
+
+// Schema returns the schema with the types, for the API.
+func (PageType) Schema(oas.Registry) *oas.Schema {
+	return oas.Enum([]PageType{PagesByLink, PagesByBodyLink, PagesByCursor, PagesByOffset, PagesByNumber})
+}
 
 // Pagination says how the list that an action returns is continued.
 type Pagination struct {

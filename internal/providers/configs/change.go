@@ -20,6 +20,9 @@ type Change struct {
 	Scopes       patch.Field[[]string]
 	BaseURL      patch.Field[string]
 	RateLimit    patch.Field[RateLimitChange]
+	Include      patch.Field[[]string]
+	Exclude      patch.Field[[]string]
+	Risk         patch.Field[[]RiskOverride]
 }
 
 // RateLimitChange is a change of a rate limit, member by member.
@@ -50,6 +53,8 @@ func (ch *Change) apply(c Config) Config {
 	}
 	c.Scopes = ch.Scopes.Or(c.Scopes, nil)
 	c.BaseURL = ch.BaseURL.Or(c.BaseURL, "")
+	c.Include, c.Exclude = listOr(ch.Include, c.Include), listOr(ch.Exclude, c.Exclude)
+	c.Risk = listOr(ch.Risk, c.Risk)
 	switch r := ch.RateLimit; {
 	case r.Null:
 		c.RateLimit = nil
@@ -63,6 +68,14 @@ func (ch *Change) apply(c Config) Config {
 		c.RateLimit = &next
 	}
 	return c
+}
+
+// listOr returns the list that a change leaves; nil for an empty one.
+func listOr[T any](change patch.Field[[]T], list []T) []T {
+	if list = change.Or(list, nil); len(list) == 0 {
+		return nil
+	}
+	return list
 }
 
 // clears reports whether the change leaves no OAuth client.

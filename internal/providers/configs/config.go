@@ -38,6 +38,11 @@ const (
 	// MaxRequests and MaxPerSeconds bound a rate limit.
 	MaxRequests   = 1_000_000
 	MaxPerSeconds = 86_400
+	// MaxPatterns bounds the patterns that choose actions, and MaxOverrides the overrides of risk.
+	MaxPatterns  = 100
+	MaxOverrides = 200
+	// MaxReason bounds the reason of an override, in characters.
+	MaxReason = 200
 )
 
 // Config is a provider configuration. Those that Resolve returns are shared and read-only.
@@ -66,6 +71,10 @@ type Config struct {
 	BaseURL string
 	// RateLimit replaces the budget that the definition declares; nil for none.
 	RateLimit *RateLimit
+	// Include and Exclude are patterns of the names of actions. Without Include all are included.
+	Include, Exclude []string
+	// Risk overrides the risk of actions: the first override counts whose pattern matches.
+	Risk      []RiskOverride
 	CreatedAt time.Time
 	UpdatedAt time.Time
 

@@ -38,11 +38,28 @@ func (s *Service) Resolve(ctx context.Context, env id.Environment, key string) (
 		return blank(env, key), true, nil
 	}
 	stored, ok, err := find(ctx, s.db.Reserved(), env, key)
-	if err != nil || !ok {
+	if err != nil {
 		return nil, false, err
+	}
+	if !ok {
+		return s.resolveImport(ctx, env, key)
 	}
 	s.known.Drop(env) // another process has created it since
 	return &stored, true, nil
+}
+
+// resolveImport is Resolve for a key that only an import of another process can have defined since.
+func (s *Service) resolveImport(ctx context.Context, env id.Environment, key string) (*Config, bool, error) {
+	if s.imports == nil {
+		return nil, false, nil
+	}
+	if err := s.imports.Latest(ctx, env); err != nil {
+		return nil, false, fmt.Errorf("look for a provider: %w", err)
+	}
+	if _, ok := s.providers.Find(env, key); !ok {
+		return nil, false, nil
+	}
+	return blank(env, key), true, nil
 }
 
 // ResolveNow is Resolve for a caller that is about to refuse something because of what it found, which another process
@@ -101,9 +118,19 @@ func (s *Service) Hold(ctx context.Context, tx *sql.Tx, env id.Environment, key,
 	case found:
 		return stored == provider, nil
 	default:
-		_, isSlug := s.providers.Find(env, key)
-		return isSlug && key == provider, nil
+		held, err := s.holdProvider(ctx, tx, env, key)
+		return held && key == provider, err
 	}
+}
+
+// holdProvider reports whether the environment has a provider, and keeps it from being removed until the transaction
+// ends.
+func (s *Service) holdProvider(ctx context.Context, tx *sql.Tx, env id.Environment, slug string) (bool, error) {
+	if s.imports != nil {
+		return s.imports.Hold(ctx, tx, env, slug) //nolint:wrapcheck // it says what failed
+	}
+	_, ok := s.providers.Find(env, slug)
+	return ok, nil
 }
 
 func (s *Service) snapshot(ctx context.Context, env id.Environment) (*snapshot, error) {
@@ -145,5 +172,11 @@ func (s *Service) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// Forget drops what is in memory of an environment's configurations.
-func (s *Service) Forget(env id.Environment) { s.known.Drop(env) }
+// Forget drops what is in memory of an environment's configurations, and reads its imports again.
+func (s *Service) Forget(ctx context.Context, env id.Environment) error {
+	s.known.Drop(env)
+	if s.imports == nil {
+		return nil
+	}
+	return s.imports.Latest(ctx, env) //nolint:wrapcheck // it says what failed
+}

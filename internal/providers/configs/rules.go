@@ -104,6 +104,11 @@ func (p *proposal) check(v *apperr.Violations) {
 	if f := ch.RateLimit; f.Given() {
 		checkRateLimit(v, p.next.RateLimit)
 	}
+	checkPatterns(v, "actions.include", ch.Include)
+	checkPatterns(v, "actions.exclude", ch.Exclude)
+	if f := ch.Risk; f.Given() {
+		checkOverrides(v, f.Value)
+	}
 }
 
 // checkClient checks that no part of an OAuth client is without its id.
@@ -302,4 +307,9 @@ func (s *Service) hostsOf(env id.Environment, slug string) (known bool, allowed 
 		return false, nil
 	}
 	return s.hosts.HostsOf(env, slug)
+}
+
+// errGone is the error of a provider that was removed while the request was checked.
+func errGone() error {
+	return apperr.Invalid(apperr.Detail{Location: "provider", Rule: "exists", Message: "there is no such provider"})
 }

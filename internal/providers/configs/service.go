@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -30,6 +31,14 @@ type Providers interface {
 	Find(env id.Environment, slug string) (*registry.Provider, bool)
 	// All returns all providers of an environment, sorted by slug.
 	All(env id.Environment) []*registry.Provider
+}
+
+// Imports knows the providers that environments have defined.
+type Imports interface {
+	// Hold reports whether the environment has a provider, and keeps it from being removed until the transaction ends.
+	Hold(ctx context.Context, tx *sql.Tx, env id.Environment, slug string) (bool, error)
+	// Latest makes Providers know what other processes have defined a moment ago.
+	Latest(ctx context.Context, env id.Environment) error
 }
 
 // Hosts knows where the APIs of providers are.
@@ -93,6 +102,8 @@ type Options struct {
 	Clients Clients
 	// RateLimits reports that requests obey rate limits. Without it none is accepted.
 	RateLimits bool
+	// Imports knows the providers that environments have defined; nil if there are none.
+	Imports Imports
 	// Connections counts the connections of a configuration.
 	Connections UseCounter
 	// OnAccessChange is for those who keep credentials.
@@ -111,6 +122,7 @@ type Service struct {
 	hosts        Hosts
 	clients      Clients
 	rateLimits   bool
+	imports      Imports
 	connections  UseCounter
 	onAccess     []AccessHook
 
@@ -125,8 +137,8 @@ type Service struct {
 func New(o Options) *Service {
 	return &Service{sealer: sealer{o.Box}, db: o.DB, clock: o.Clock, providers: o.Providers,
 		environments: o.Environments, targets: o.Targets, hosts: o.Hosts, clients: o.Clients, rateLimits: o.RateLimits,
-		connections: o.Connections,
-		onAccess:    o.OnAccessChange, seen: -1,
+		connections: o.Connections, imports: o.Imports,
+		onAccess: o.OnAccessChange, seen: -1,
 		known: cache.Cache[id.Environment, *snapshot]{Max: maxCached}}
 }
 
@@ -173,6 +185,12 @@ func (s *Service) Create(ctx context.Context, actor access.Principal, in NewConf
 		return Config{}, err
 	}
 	return c, s.change(ctx, actor.Environment, func(tx *sql.Tx) error {
+		if err := checkLowering(actor, nil, &c); err != nil {
+			return err
+		}
+		if held, err := s.holdProvider(ctx, tx, actor.Environment, c.Provider); err != nil || !held {
+			return cmp.Or(err, errGone())
+		}
 		inserted, err := insert(ctx, tx, &c)
 		if err != nil {
 			return err
@@ -218,6 +236,9 @@ func (s *Service) Update(ctx context.Context, actor access.Principal, key string
 		p.checkMove(&v, before)
 		v.AddAll(ofProvider.Details())
 		if err := v.Err(); err != nil {
+			return err
+		}
+		if err := checkLowering(actor, before, &after); err != nil {
 			return err
 		}
 		if err := s.seal(&after, &ch); err != nil {
@@ -357,6 +378,7 @@ func (c *Config) state() audit.State {
 		"oauth.private_key_id": c.KeyID, "oauth.hosts": c.ClientHosts,
 		"scopes":   c.Scopes,
 		"base_url": c.BaseURL, "rate_limit": c.RateLimit,
+		"actions.include": c.Include, "actions.exclude": c.Exclude, "risk.overrides": c.Risk,
 	}
 }
 

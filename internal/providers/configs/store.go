@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
@@ -45,6 +46,9 @@ func columns(c *Config) db.Columns {
 		db.Col("scopes", db.JSON(&c.Scopes)),
 		db.Col("base_url", &c.BaseURL),
 		db.Col("rate_limit", db.JSON(&c.RateLimit)),
+		db.Col("actions_included", db.JSON(&c.Include)),
+		db.Col("actions_excluded", db.JSON(&c.Exclude)),
+		db.Col("risk", db.JSON(&c.Risk)),
 		db.Col("created_ms", db.Millis(&c.CreatedAt)),
 		db.Col("updated_ms", db.Millis(&c.UpdatedAt)),
 	}
@@ -107,6 +111,34 @@ func count(ctx context.Context, q db.Querier, env id.Environment) (n int, err er
 		return 0, fmt.Errorf("count provider configurations: %w", err)
 	}
 	return n, nil
+}
+
+// CountOfProvider counts the configurations of a provider in an environment.
+func CountOfProvider(ctx context.Context, q db.Querier, env id.Environment, slug string) (n int, err error) {
+	err = q.QueryRowContext(ctx, "SELECT count(*) FROM provider_configs WHERE environment_id = $1 AND provider = $2",
+		string(env), slug).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count the provider configurations of a provider: %w", err)
+	}
+	return n, nil
+}
+
+// KeyOfProvider is the key of a configuration with its OAuth client.
+type KeyOfProvider struct{ Key, ClientID string }
+
+// KeysOfProvider returns the keys of a provider's configurations in an environment; its slug is among them.
+func KeysOfProvider(ctx context.Context, q db.Querier, env id.Environment, slug string) ([]KeyOfProvider, error) {
+	bind := func(k *KeyOfProvider) db.Columns {
+		return db.Columns{db.Col("provider_config_key", &k.Key), db.Col("client_id", &k.ClientID)}
+	}
+	rows, err := db.All(ctx, q, bind, "FROM "+table, of(env).And("provider = ?", slug), "")
+	if err != nil {
+		return nil, fmt.Errorf("read the keys of a provider: %w", err)
+	}
+	if !slices.ContainsFunc(rows, func(k KeyOfProvider) bool { return k.Key == slug }) {
+		rows = append(rows, KeyOfProvider{Key: slug})
+	}
+	return rows, nil
 }
 
 // insert stores the configuration unless its environment has one of that key.

@@ -40,7 +40,9 @@ func (a accounts) Account(ctx context.Context, env id.Environment, uuid string) 
 	// The connection, its credentials and its provider configuration are not read together: they may be of different
 	// times.
 	a.Forget(uuid)
-	a.svc.auth.configs.Forget(env)
+	if err := a.svc.auth.configs.Forget(ctx, env); err != nil {
+		return nil, err //nolint:wrapcheck // it says what failed
+	}
 	return read()
 }
 

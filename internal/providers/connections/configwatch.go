@@ -39,6 +39,23 @@ type ConfigWatch struct {
 	OnChange func() []ChangeHook
 }
 
+// ProviderChanged is for definitions of an environment: another version of one has another definition of where
+// credentials go.
+func (w ConfigWatch) ProviderChanged(ctx context.Context, tx *sql.Tx, env id.Environment, provider string) error {
+	keys, err := configs.KeysOfProvider(ctx, tx, env, provider)
+	if err != nil {
+		return err //nolint:wrapcheck // it says what failed
+	}
+	for _, k := range keys {
+		change := configs.AccessChange{Environment: env, Key: k.Key, Provider: provider, Before: k.ClientID,
+			After: k.ClientID}
+		if err := w.Changed(ctx, tx, change); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Changed is a configs.AccessHook. The first connections with tokens of a former client get their status with the
 // change, the others from a worker.
 func (w ConfigWatch) Changed(ctx context.Context, tx *sql.Tx, change configs.AccessChange) error {
@@ -239,7 +256,9 @@ func (w ConfigWatch) work(ctx context.Context, s *Service) error {
 
 // next gives the next connections of a change their status.
 func (w ConfigWatch) next(ctx context.Context, s *Service, r *configChange) error {
-	s.auth.configs.Forget(r.environment) // another node may have made the change
+	if err := s.auth.configs.Forget(ctx, r.environment); err != nil { // another node may have made the change
+		return err //nolint:wrapcheck // it says what failed
+	}
 	list, err := readAll(ctx, s.db.Read(), r.owned().And("auth_mode <> ?", NoAuth).And("uuid > ?", r.after),
 		fmt.Sprintf("ORDER BY uuid LIMIT %d", watchBatch))
 	if err != nil {

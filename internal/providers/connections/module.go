@@ -45,6 +45,16 @@ func CountOfConfig(ctx context.Context, q db.Querier, env id.Environment, key st
 	return n, nil
 }
 
+// CountOfProvider counts the connections of a provider in an environment, with any provider configuration.
+func CountOfProvider(ctx context.Context, q db.Querier, env id.Environment, slug string) (n int, err error) {
+	err = q.QueryRowContext(ctx, "SELECT count(*) FROM connections WHERE environment_id = $1 AND provider = $2",
+		string(env), slug).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count the connections of a provider: %w", err)
+	}
+	return n, nil
+}
+
 // holdsConnections reports whether an environment has any connection.
 func holdsConnections(ctx context.Context, q db.Querier, env id.Environment) (held bool, err error) {
 	err = q.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM connections WHERE environment_id = $1)", string(env)).

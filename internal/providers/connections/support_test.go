@@ -70,7 +70,9 @@ func newWorld(t testing.TB, s testkit.Store) *world {
 	_, err = s.DB.Write().ExecContext(t.Context(), `INSERT INTO teams (id, name, created_ms) VALUES ('team_x', 'x', 0)`)
 	require.NoError(t, err)
 	w.a, w.b = w.principal(t, "a"), w.principal(t, "b")
-	w.watch = &connections.ConfigWatch{Clock: w.clock, ClientModes: func(id.Environment, string) []string { return []string{"oauth2"} },
+	w.watch = &connections.ConfigWatch{Clock: w.clock, ClientModes: func(id.Environment, string) []string {
+		return []string{"oauth2"}
+	},
 		OnChange: func() []connections.ChangeHook { return w.hooks }}
 	w.svc = w.newService(t)
 	return w

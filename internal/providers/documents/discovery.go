@@ -1,7 +1,6 @@
 package documents
 
 import (
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,24 +11,6 @@ import (
 
 // discoveryKind is the kind of a Google Discovery document that describes an API.
 const discoveryKind = "discovery#restDescription"
-
-// BaseURL returns the URL to which the paths of a Google Discovery document are relative, without a slash at its end.
-// It is empty if the document has none that is http or https, and for the other formats.
-func (d *Document) BaseURL() string {
-	if d.Format != Discovery {
-		return ""
-	}
-	text := d.root.Get("baseUrl").String()
-	if root := d.root.Get("rootUrl").String(); root != "" { // some documents have an old baseUrl
-		text = strings.TrimSuffix(root, "/") + "/" + strings.TrimPrefix(d.root.Get("servicePath").String(), "/")
-	}
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" ||
-		u.Fragment != "" || checkPath("/"+strings.TrimPrefix(u.Path, "/")) != "" {
-		return ""
-	}
-	return strings.TrimRight(text, "/")
-}
 
 // methodList collects the methods of a Google Discovery document.
 type methodList struct{ list []operation }

@@ -102,20 +102,6 @@ func TestDiscovery(t *testing.T) {
 func TestDiscoveryBaseURL(t *testing.T) {
 	t.Parallel()
 	document := discovery(`{}`, `{}`)
-	for text, want := range map[string]string{
-		document: "https://zoo.example.com/zoo/v2",
-		strings.Replace(document, `"servicePath":"zoo/v2/"`, `"servicePath":""`, 1):  "https://zoo.example.com",
-		strings.Replace(document, `"rootUrl"`, `"other"`, 1):                         "https://old.example.com",
-		strings.Replace(document, `zoo/v2/`, `../v2/`, 1):                            "",
-		strings.Replace(document, `zoo/v2/`, `v2?key=a`, 1):                          "",
-		strings.Replace(document, `https://zoo.example.com/`, `file:///`, 1):         "",
-		strings.Replace(document, `https://zoo.example.com/`, `https://a:b@zoo/`, 1): "",
-		`{"openapi":"3.0.0"}`: "",
-	} {
-		d, err := documents.Open([]byte(text))
-		require.NoError(t, err)
-		require.Equal(t, want, d.BaseURL())
-	}
 	d, err := documents.Open([]byte(document))
 	require.NoError(t, err)
 	require.Equal(t, []string{"Zoo API", "v2", "google-discovery"}, []string{d.Title, d.Version, string(d.Format)})

@@ -70,6 +70,8 @@ type Document struct {
 	graphql *gqlSchema
 	// carriers are the parameters with credentials; nil before they are needed.
 	carriers *credentialNames
+	// located counts the operations whose places were looked for.
+	located int
 	// urls are the URLs of its servers; nil before they are needed.
 	urls []string
 	// steps is how many parts of schemas were looked at to find pages.
@@ -239,6 +241,13 @@ func (d *Document) list() ([]operation, *Problem) {
 	}
 	var list []operation
 	for path, item := range paths.Members() {
+		if ref := item.Get("$ref"); ref.Kind() == jsonindex.String && !d.resolve(item).Exists() {
+			list = append(list, operation{method: anyMethod, path: path, of: path, own: item,
+				name: actions.Name("", anyMethod, path),
+				left: "the reference " + quote(ref.String()) + " leads to nothing in the document, and references out of it are " +
+					"not followed"})
+			continue
+		}
 		item = d.resolve(item)
 		for method, own := range item.Members() {
 			if !isMethod(method) || own.Kind() != jsonindex.Object {
@@ -255,6 +264,9 @@ func (d *Document) list() ([]operation, *Problem) {
 	}
 	return list, nil
 }
+
+// anyMethod stands for the methods of a path that is described elsewhere.
+const anyMethod = "ANY"
 
 func tooMany(v jsonindex.Value) *Problem {
 	return problemAt(v, fmt.Sprintf("the document has more than %d operations", MaxOperations))

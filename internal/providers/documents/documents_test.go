@@ -261,8 +261,8 @@ func TestNamesAreDistinct(t *testing.T) {
 // A document that is none is refused with the place.
 func TestRefusedDocuments(t *testing.T) {
 	t.Parallel()
-	const neither = "the document has none of openapi, swagger, __schema and the kind discovery#restDescription, so it is no " +
-		"description of an API that can be read"
+	const neither = "the document has none of openapi, swagger, __schema and the kind discovery#restDescription, so it " +
+		"is no description of an API that can be read"
 	for text, want := range map[string]string{
 		`{"openapi":"3.0.0",`:    "line 1, column 20: expected the name of a member in quotes",
 		`[]`:                     "line 1, column 1: expected an object, not an array",

@@ -188,7 +188,7 @@ func (d *Document) parameter(p jsonindex.Value) (field, bool) {
 	if f.parameter.Place == actions.InBody {
 		return field{}, false
 	}
-	if _, media := d.chooseMedia(p.Get("content")); media.Exists() {
+	if _, media := chooseMedia(p.Get("content")); media.Exists() {
 		f.schema, f.parameter.JSON = media.Get("schema"), true
 		return f, true
 	}
@@ -237,8 +237,8 @@ func (d *Document) swaggerBody(o *operation, fields []field) ([]field, actions.B
 		case form:
 			// A body next to form fields is not possible.
 		default:
-			body = actions.Body{ContentType: chosenKind(kinds), Required: f.required}
-			out = append(out, d.bodyFields(f.schema, f.description, f.required)...)
+			body = actions.Body{ContentType: chosenKind(kinds), Required: f.required || needsMembers(d, f.schema)}
+			out = append(out, d.bodyFields(f.schema, f.description, body.Required)...)
 		}
 	}
 	if form {
@@ -266,7 +266,7 @@ func chosenKind(kinds []string) string {
 func (d *Document) requestBody(own jsonindex.Value) ([]field, actions.Body) {
 	body := d.resolve(own.Get("requestBody"))
 	content := body.Get("content")
-	kind, media := d.chooseMedia(content)
+	kind, media := chooseMedia(content)
 	if strings.Contains(kind, "*") {
 		kind = "application/json"
 	}
@@ -282,9 +282,16 @@ func (d *Document) requestBody(own jsonindex.Value) ([]field, actions.Body) {
 	if !media.Exists() {
 		return nil, actions.Body{}
 	}
-	required := body.Get("required").Bool()
+	// Most documents do not state it, and few operations whose body has required members can do without it.
+	required := body.Get("required").Bool() || !body.Get("required").Exists() && needsMembers(d, media.Get("schema"))
 	description := prose(body.Get("description"), maxDescription)
 	return d.bodyFields(media.Get("schema"), description, required), actions.Body{ContentType: kind, Required: required}
+}
+
+// needsMembers reports whether an object has required members.
+func needsMembers(d *Document, schema jsonindex.Value) bool {
+	m := members{d: d, required: map[string]bool{}}
+	return schema.Exists() && m.add(schema, 0) && len(m.required) > 0
 }
 
 // bodyFields returns the members of a body that is an object, and else the body as a whole.

@@ -13,11 +13,19 @@ import (
 // maxPath is the length of the longest path, in bytes.
 const maxPath = 1024
 
+// maxLocated is for how many operations that were left out a document says their places.
+const maxLocated = 500
+
 // read reads an operation.
 func (d *Document) read(o *operation) Result {
 	r := Result{Method: o.method, Path: short(printable(o.path), maxPath)}
 	leave := func(v jsonindex.Value, message string) Result {
-		r.Left = problemAt(v, message)
+		// To find a place takes the reading of the text before it.
+		if d.located++; d.located > maxLocated {
+			r.Left = &Problem{Message: message}
+		} else {
+			r.Left = problemAt(v, message)
+		}
 		return r
 	}
 	if o.left != "" {
@@ -30,7 +38,14 @@ func (d *Document) read(o *operation) Result {
 	if message := checkPath(o.path); message != "" {
 		return leave(o.own, message)
 	}
-	stated, problem := d.stated(o.own)
+	if body := o.own.Get("requestBody"); body.Exists() && !d.resolve(body).Exists() {
+		return leave(body, "its body is "+quote(body.Get("$ref").String())+", which leads to nothing in the document")
+	}
+	if s := d.ownServer(o.item, o.own); s.Exists() && d.root.Get("servers").Exists() {
+		return leave(o.own, "it has a server of its own, to which the provider's credentials are not sent: "+
+			quote(s.Get("url").String()))
+	}
+	stated, problem := statedRisk(o.own)
 	if problem != nil {
 		r.Left = problem
 		return r
@@ -52,20 +67,44 @@ func (d *Document) read(o *operation) Result {
 	if len(a.Tags) == 0 && o.tag != "" {
 		a.Tags = []string{o.tag}
 	}
+	summary := a.Title
+	if a.Title == "" {
+		a.Title = titleOf(a)
+	}
 	r.Notes = in.notes
-	if s := d.ownServer(o.item, o.own); s.Exists() && d.root.Get("servers").Exists() {
-		r.Notes = append(r.Notes, "it has a server of its own, which is not used: "+quote(s.Get("url").String()))
+	for _, list := range []jsonindex.Value{o.item.Get("parameters"), o.own.Get("parameters")} {
+		for p := range list.Items() {
+			if ref := p.Get("$ref"); ref.Exists() && !d.resolve(p).Exists() {
+				r.Notes = append(r.Notes, "a parameter is "+quote(ref.String())+", which leads to nothing in the document")
+			}
+		}
 	}
 	a.Idempotency = in.idempotency
 	output, notes := d.output(o.own)
 	a.Output, r.Notes = output, append(r.Notes, notes...)
-	a.Call = risk.Call{Method: o.method, Path: o.path, Name: o.id, Summary: a.Title, Document: stated}
+	a.Call = risk.Call{Method: o.method, Path: o.path, Name: o.id, Summary: summary, Document: stated}
 	if len(a.Scopes) > 0 {
 		a.Call.Scopes = assessed(a.Scopes)
 	}
 	a.Pagination = d.pages(o, a, in.fields)
 	r.Action = a
 	return r
+}
+
+// maxFirstSentence is the length of the longest sentence that is a title.
+const maxFirstSentence = 80
+
+// titleOf returns a title for an action whose document has none: the first sentence of the description if it is short
+// and plain, or else the words of the name.
+func titleOf(a *actions.Action) string {
+	first, _, _ := strings.Cut(strings.TrimSpace(a.Description), "\n")
+	first, _, _ = strings.Cut(first, ". ")
+	first = strings.TrimSuffix(strings.TrimSpace(first), ".")
+	if first != "" && len(first) <= maxFirstSentence && !strings.ContainsAny(first, "<>[]{}#*`|") {
+		return first
+	}
+	words := strings.ReplaceAll(a.Name, "_", " ")
+	return strings.ToUpper(words[:1]) + words[1:]
 }
 
 // checkPath returns why a path cannot be requested; empty if it can.
@@ -112,8 +151,8 @@ func pathNames(path string) (names []string) {
 	}
 }
 
-// stated is what the extensions of an operation say about its risk; nil for nothing.
-func (d *Document) stated(own jsonindex.Value) (*risk.Declared, *Problem) {
+// statedRisk is what the extensions of an operation say about its risk; nil for nothing.
+func statedRisk(own jsonindex.Value) (*risk.Declared, *Problem) {
 	var out risk.Declared
 	if own.Path("x-github", "triggersNotification").Bool() {
 		out.Flags = append(out.Flags, risk.NotifiesPeople)
@@ -210,7 +249,7 @@ func (d *Document) success(own jsonindex.Value) (response, schema jsonindex.Valu
 		r = d.resolve(r)
 		found := r.Get("schema")
 		if d.Format != Swagger2 {
-			if _, media := d.chooseMedia(r.Get("content")); media.Exists() {
+			if _, media := chooseMedia(r.Get("content")); media.Exists() {
 				found = media.Get("schema")
 			} else {
 				found = jsonindex.Value{}
@@ -224,7 +263,7 @@ func (d *Document) success(own jsonindex.Value) (response, schema jsonindex.Valu
 }
 
 // chooseMedia returns the JSON member of a content object, with its media type.
-func (*Document) chooseMedia(content jsonindex.Value) (string, jsonindex.Value) {
+func chooseMedia(content jsonindex.Value) (string, jsonindex.Value) {
 	for name, media := range content.Members() {
 		if isJSON(name) {
 			return mediaType(name), media

@@ -273,8 +273,9 @@ func TestOwnServers(t *testing.T) {
 	text := `{"openapi":"3.0.0","servers":[{"url":"https://api.acme.com/"}],"paths":{"/a":{"get":{"servers":[{
 		"url":"https://files.acme.com"}]}},"/b":{"servers":[{"url":"https://api.acme.com"}],"get":{}}}}`
 	r := read(t, text)
-	require.Equal(t, []string{`it has a server of its own, which is not used: "https://files.acme.com"`},
-		r["GET /a"].Notes)
+	require.Equal(t, `it has a server of its own, to which the provider's credentials are not sent: `+
+		`"https://files.acme.com"`,
+		r["GET /a"].Left.Message)
 	require.Empty(t, r["GET /b"].Notes)
 	require.Contains(t, draft(t, text, documents.DraftOptions{}).Notes,
 		`line 1, column 97: 1 operations have servers of their own, `+

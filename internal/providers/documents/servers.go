@@ -117,8 +117,9 @@ func (w *drafter) servers() []server {
 	var list []server
 	add := func(servers jsonindex.Value) {
 		for s := range servers.Items() {
-			next := server{s, strings.TrimSpace(s.Get("url").String()), s.Get("variables"), plainText(s.Get("description").String(),
-				maxTag)}
+			next := server{s, strings.TrimSpace(s.Get("url").String()), s.Get("variables"),
+				plainText(s.Get("description").String(),
+					maxTag)}
 			if len(list) < maxServers && !slices.ContainsFunc(list, func(s server) bool { return s.url == next.url }) {
 				list = append(list, next)
 			}

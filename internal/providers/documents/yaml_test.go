@@ -12,7 +12,7 @@ import (
 	"sallyport/internal/providers/documents"
 )
 
-// Values are those of the core schema of YAML 1.2, whatever other versions make of them, and what JSON does not have is
+// Values are those of the core schema of YAML 1.2, as no other version has them, and a value that JSON does not have is
 // the text as it is written.
 func TestYAMLValues(t *testing.T) {
 	t.Parallel()
@@ -96,7 +96,7 @@ func TestYAMLValues(t *testing.T) {
 	}
 }
 
-// What cannot be JSON is refused with the place.
+// A document that cannot be JSON is refused with the place.
 func TestRefusedYAML(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -1,5 +1,7 @@
 package outbound
 
+import "sallyport/internal/platform/httpapi/oas"
+
 // Kind is a way to authenticate.
 type Kind string
 
@@ -19,6 +21,12 @@ const (
 	AWSSigV4          Kind = "aws_sigv4"                 // AWS Signature Version 4
 	HMAC              Kind = "hmac"                      // a signature over parts of the request
 )
+
+// Schema returns the schema with the kinds, for the API.
+func (Kind) Schema(oas.Registry) *oas.Schema {
+	return oas.Enum([]Kind{None, APIKey, Basic, Bearer, OAuth2, ClientCredentials, OAuth1, JWTBearer,
+		ServiceAccount, GitHubApp, SessionToken, AWSSigV4, HMAC})
+}
 
 // Auth is one mode of authentication. A field that has no meaning for the mode is an error.
 type Auth struct {

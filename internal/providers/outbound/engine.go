@@ -35,7 +35,7 @@ type Engine struct {
 // Foreign returns an engine for a definition that a user of one environment made. New versions of it add no hosts to
 // those for which credentials were given, and all its hosts count as chosen by a setting: else anyone who may change
 // such a definition could read the credentials.
-func (e *Engine) Foreign() *Engine {
+func Foreign(e *Engine) *Engine {
 	f := *e
 	f.foreign = true
 	return &f

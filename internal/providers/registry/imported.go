@@ -1,5 +1,11 @@
 package registry
 
+import (
+	"encoding/hex"
+
+	"sallyport/internal/providers/outbound"
+)
+
 // Import checks a definition that was made from a description of an API. It belongs to one environment, and may have
 // the slug of any definition.
 func Import(slug string, text []byte) (*Provider, error) {
@@ -9,10 +15,13 @@ func Import(slug string, text []byte) (*Provider, error) {
 	}
 	p.Source = SourceImport
 	if p.Outbound != nil {
-		p.Outbound = p.Outbound.Foreign()
+		p.Outbound = outbound.Foreign(p.Outbound)
 	}
 	return p, nil
 }
 
 // ValidSlug reports whether a text has the form of a provider's slug.
 func ValidSlug(text string) bool { return len(text) <= 63 && word.MatchString(text) && !Reserved(text) }
+
+// Sum identifies the file of the definition: 16 hexadecimal digits of a hash of it.
+func (p *Provider) Sum() string { return hex.EncodeToString(p.sum[:8]) }

@@ -23,7 +23,8 @@ func (c *Call) byScopes(words *Risk) (Risk, bool) {
 		}
 	}
 	switch {
-	case read && c.Trusted && !c.Writes && words.Level == Medium && c.Method == http.MethodPost && words.changesNothingElse():
+	case read && c.Trusted && !c.Writes && words.Level == Medium && c.Method == http.MethodPost &&
+		words.changesNothingElse():
 		return Risk{Level: Low, Operation: Read, Source: FromScopes, Confidence: 0.8,
 			Reasons: []string{"The scopes that it needs permit reading only."}}, true
 	case admin != "" && words.Operation != Read && High.Above(words.Level):

@@ -46,15 +46,14 @@ func (d *Definition) strictly(root jsonindex.Value) ([]byte, bool) {
 		s.objectKeywords(m, c.list[0].node)
 		s.writeDefinitions(m)
 	})
-	if s.failed || s.over() {
+	// In strict mode null stands for an absent property. Where null means something, such as the removal of a value, that
+	// would change what a call does.
+	if s.failed || s.over() || s.nulls {
 		return nil, false
 	}
 	d.Names = invert(names)
 	if s.lost {
 		d.note(noteLost)
-	}
-	if s.nulls {
-		d.note("Properties that may be absent cannot be set to null, because null stands for an absent one.")
 	}
 	return s.out.Bytes(), true
 }

@@ -38,9 +38,6 @@ func Formats() []Format { return []Format{MCP, OpenAI, Anthropic, Gemini} }
 // Schema returns the schema with the formats, for the API.
 func (Format) Schema(oas.Registry) *oas.Schema { return oas.Enum(Formats()) }
 
-// Valid reports whether it is one of the formats.
-func (f Format) Valid() bool { return slices.Contains(Formats(), f) }
-
 // Limits of definitions, in bytes.
 const (
 	// maxDefinition is the size of the largest definition.

@@ -70,9 +70,9 @@ func TestDefinitions(t *testing.T) {
 					"required":["name"],"propertyOrdering":["name","friends"]}},
 			"required":["id","owner"],"propertyOrdering":["id","X_Trace","limit","status","owner"]}}`,
 	} {
-		d := render(t, format, tool(pet))
+		d := render(t, format, tool(petFor(format)))
 		require.JSONEq(t, want, string(d.JSON), format)
-		again := render(t, format, tool(pet))
+		again := render(t, format, tool(petFor(format)))
 		require.Equal(t, string(d.JSON), string(again.JSON), "equal tools give equal bytes")
 		require.Equal(t, format == toolformat.OpenAI, d.Strict)
 	}
@@ -90,7 +90,7 @@ func TestRestore(t *testing.T) {
 		toolformat.Gemini: {`{"id":"7","X_Trace":"t","owner":{"name":"n","friends":[{"name":"m"}]}}`,
 			`{"id":"7","X-Trace":"t","owner":{"name":"n","friends[]":[{"name":"m"}]}}`},
 	} {
-		d := render(t, format, tool(pet))
+		d := render(t, format, tool(petFor(format)))
 		got, err := d.Restore([]byte(c[0]))
 		require.NoError(t, err)
 		require.JSONEq(t, c[1], string(got), format)
@@ -121,6 +121,14 @@ func TestNamesOfProperties(t *testing.T) {
 	}
 	require.Equal(t, "1", d.Names["_1"])
 	require.Equal(t, "a b", d.Names["a_b"])
+}
+
+// petFor returns pet as the format can have it: null means something in limit, so that it cannot be in strict mode.
+func petFor(format toolformat.Format) string {
+	if format == toolformat.OpenAI {
+		return strings.Replace(pet, `["integer","null"]`, `"integer"`, 1)
+	}
+	return pet
 }
 
 // An input that strict mode cannot express has a definition without it, and never as an object that is always empty.
@@ -157,7 +165,7 @@ func TestNotStrict(t *testing.T) {
 		}
 	}
 	d := render(t, toolformat.OpenAI, tool(`{"type":"object","properties":{"a":{"type":["string","null"]}}}`))
-	require.Contains(t, strings.Join(d.Notes, " "), "cannot be set to null")
+	require.False(t, d.Strict, "null means something")
 }
 
 // A limit for which a format has no keyword is in the description.
@@ -272,7 +280,6 @@ func TestRefused(t *testing.T) {
 	require.ErrorContains(t, err, "line 1")
 	_, err = toolformat.Render("other", tool(`{}`))
 	require.ErrorContains(t, err, "there is no format")
-	require.False(t, toolformat.Format("default").Valid())
 }
 
 // A schema that would be too large loses its deepest parts first, and every definition stays within its limit.

@@ -5,6 +5,7 @@ import (
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/configs"
+	"sallyport/internal/providers/risk"
 )
 
 // providerConfig is the wire form of a provider configuration.
@@ -25,10 +26,42 @@ type providerConfig struct {
 	BaseURL *string `json:"base_url" example:"https://github.example.com/api/v3"`
 	// The budget of requests that replaces the one of the provider's definition; `null` if none does.
 	RateLimit httpapi.OrNull[rateLimit] `json:"rate_limit"`
+	// Which actions of the provider the catalog offers under this key.
+	Actions offered `json:"actions"`
+	// The statements of the provider configuration about the risk of actions.
+	Risk overrides `json:"risk"`
 	// When the provider configuration was created.
 	CreatedAt httpapi.Time `json:"created_at" example:"2026-11-02T09:30:00.000Z"`
 	// When the provider configuration was last changed.
 	UpdatedAt httpapi.Time `json:"updated_at" example:"2026-11-02T09:30:00.000Z"`
+}
+
+type offered struct {
+	// Patterns of the names of actions, in which `*` stands for any characters; empty for all actions.
+	Include []string `json:"include" example:"[\"list_*\", \"get_*\"]"`
+	// Patterns of the names of actions that are left out.
+	Exclude []string `json:"exclude" example:"[\"delete_*\"]"`
+}
+
+type overrides struct {
+	// The overrides. For an action the first one counts whose pattern matches its name.
+	Overrides []RiskOverride `json:"overrides"`
+}
+
+// RiskOverride states the risk of actions. It is exported because only exported embedded structs are documented.
+type RiskOverride struct {
+	// A pattern of the names of actions, in which `*` stands for any characters.
+	Action string `json:"action" minLength:"1" maxLength:"100" example:"delete_*"`
+	// The level. Without `lower` it counts only where it is higher than the action's own.
+	Level risk.Level `json:"level,omitempty" example:"critical"`
+	// The effect of the actions on the provider's data. It counts where `level` does, and requires it.
+	Operation risk.Operation `json:"operation,omitempty"`
+	// Flags that are added.
+	Flags []risk.Flag `json:"flags,omitempty" maxItems:"9"`
+	// Why, for people; at most 200 characters.
+	Reason string `json:"reason,omitempty" maxLength:"200"`
+	// Whether the override may lower a level. It requires the permission `catalog:risk`. Default `false`.
+	Lower bool `json:"lower,omitempty" default:"false"`
 }
 
 type client struct {
@@ -78,6 +111,25 @@ type Change struct {
 	// budget needs both. The default, `null`, means that of the definition. Only providers whose definition has an API
 	// accept it.
 	RateLimit patch.Field[RateLimitChange] `json:"rate_limit,omitempty"`
+	// Which actions of the provider the catalog offers under this key. Members merge. The default, `null`, means all.
+	Actions patch.Field[OfferedChange] `json:"actions,omitempty"`
+	// Statements about the risk of actions. The default, `null`, means none.
+	Risk patch.Field[RiskChange] `json:"risk,omitempty"`
+}
+
+// OfferedChange holds the writable fields of the choice of actions.
+type OfferedChange struct {
+	// Patterns of the names of actions, in which `*` stands for any characters; at most 100. `null` means all actions.
+	Include patch.Field[[]string] `json:"include,omitempty" maxItems:"100" example:"[\"list_*\", \"get_*\"]"`
+	// Patterns of the names of actions that are left out; at most 100. `null` means none.
+	Exclude patch.Field[[]string] `json:"exclude,omitempty" maxItems:"100" example:"[\"delete_*\"]"`
+}
+
+// RiskChange holds the writable fields of overrides of risk.
+type RiskChange struct {
+	// The overrides, at most 200; the list is replaced as a whole. For an action the first one counts whose pattern
+	// matches its name. `null` means none. Overrides that may lower a level require the permission `catalog:risk`.
+	Overrides patch.Field[[]RiskOverride] `json:"overrides,omitempty" maxItems:"200"`
 }
 
 // ClientChange holds the writable fields of an OAuth client.
@@ -140,6 +192,16 @@ func (b *Change) domain() configs.Change {
 	if b.OAuth.Set && b.OAuth.Null {
 		out.ClientID = patch.Clear[string]()
 	}
+	out.Include, out.Exclude = b.Actions.Value.Include, b.Actions.Value.Exclude
+	if b.Actions.Set && b.Actions.Null {
+		out.Include, out.Exclude = patch.Clear[[]string](), patch.Clear[[]string]()
+	}
+	given := b.Risk.Value.Overrides
+	out.Risk = patch.Field[[]configs.RiskOverride]{Set: given.Set || b.Risk.Set && b.Risk.Null,
+		Null: given.Null || b.Risk.Null}
+	for _, o := range given.Value {
+		out.Risk.Value = append(out.Risk.Value, configs.RiskOverride(o))
+	}
 	return out
 }
 
@@ -148,7 +210,12 @@ func (h *handlers) view(c *configs.Config) providerConfig {
 		ProviderConfigKey: c.Key, Provider: c.Provider, EnvironmentID: string(c.Environment),
 		DisplayName: httpapi.NullIfEmpty(c.DisplayName), Scopes: c.Scopes, BaseURL: httpapi.NullIfEmpty(c.BaseURL),
 		RateLimit: httpapi.OrNull[rateLimit]{Value: (*rateLimit)(c.RateLimit)},
+		Actions:   offered{Include: append([]string{}, c.Include...), Exclude: append([]string{}, c.Exclude...)},
+		Risk:      overrides{Overrides: []RiskOverride{}},
 		CreatedAt: httpapi.Time(c.CreatedAt), UpdatedAt: httpapi.Time(c.UpdatedAt),
+	}
+	for _, o := range c.Risk {
+		out.Risk.Overrides = append(out.Risk.Overrides, RiskOverride(o))
 	}
 	if c.ClientID != "" || h.svc.UsesClient(c.Environment, c.Provider) {
 		out.OAuth.Value = &client{ClientID: httpapi.NullIfEmpty(c.ClientID), ClientSecretSet: c.HasSecret(),

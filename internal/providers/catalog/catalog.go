@@ -1,0 +1,264 @@
+// Package catalog says what can be done at the providers of an environment: it lists, searches and describes their
+// actions, those that ship and those of imports alike. See README.md.
+package catalog
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/fulltext"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/suggest"
+	"sallyport/internal/platform/turnstile"
+	"sallyport/internal/providers/actionindex"
+	"sallyport/internal/providers/actions"
+	"sallyport/internal/providers/configs"
+	"sallyport/internal/providers/imports"
+	"sallyport/internal/providers/registry"
+)
+
+// Definitions are the definitions of environments. *imports.Definitions implements it.
+type Definitions interface {
+	Find(env id.Environment, slug string) (*registry.Provider, bool)
+	All(env id.Environment) []*registry.Provider
+	// Versions returns the active imports of an environment, by the slugs of their providers.
+	Versions(env id.Environment) map[string]*imports.Version
+}
+
+// Imports reads the actions of imports. *imports.Service implements it.
+type Imports interface {
+	Index(ctx context.Context, env id.Environment, importID string) (*actionindex.Index, error)
+	Action(ctx context.Context, env id.Environment, importID string, number int) (*actions.Action, error)
+}
+
+// Configs resolves the keys of provider configurations. *configs.Service implements it.
+type Configs interface {
+	Resolve(ctx context.Context, env id.Environment, key string) (*configs.Config, bool, error)
+	// Known returns the stored configurations of an environment, by their keys. The map is shared.
+	Known(ctx context.Context, env id.Environment) (map[string]*configs.Config, error)
+}
+
+// Config holds what a Service is made from.
+type Config struct {
+	Definitions Definitions
+	Imports     Imports
+	Configs     Configs
+	Logger      *slog.Logger
+}
+
+const (
+	// searches is how many searches run at a time, and searchesEach how many of one environment: each takes a core.
+	searches, searchesEach = 2, 1
+	// searchWait is how long a search waits for its turn.
+	searchWait = 2 * time.Second
+)
+
+// Service describes actions. It is safe for concurrent use.
+type Service struct {
+	cfg       Config
+	installed installedIndexes
+	searching *turnstile.Gate
+	searcher  *fulltext.Searcher
+}
+
+// New returns a Service that has read nothing yet.
+func New(cfg Config) *Service {
+	return &Service{cfg: cfg, searcher: fulltext.NewSearcher(), searching: turnstile.New(searches, searchesEach,
+		searchWait, "Too many searches run at this moment; retry")}
+}
+
+// Origin is where a provider's definition and actions come from.
+type Origin string
+
+// The origins.
+const (
+	Builtin Origin = "builtin"
+	Manual  Origin = "manual"
+	OpenAPI Origin = "openapi"
+)
+
+// Origins returns every origin.
+func Origins() []Origin { return []Origin{Builtin, Manual, OpenAPI} }
+
+func originOf(p *registry.Provider) Origin {
+	switch p.Source {
+	case registry.SourceFolder:
+		return Manual
+	case registry.SourceImport:
+		return OpenAPI
+	default:
+		return Builtin
+	}
+}
+
+// Provider is a provider as an environment has it.
+type Provider struct {
+	*registry.Provider
+	// Keys are the keys of its provider configurations, sorted; its slug is among them unless a configuration of another
+	// provider has that key.
+	Keys []string
+	// Configured reports that a configuration is stored.
+	Configured bool
+	Origin     Origin
+	// Import is the id of the active import that defines or extends the provider; empty if there is none.
+	Import string
+	// Actions is how many there are.
+	Actions int
+}
+
+// Filter narrows the list of providers. An empty field matches everything.
+type Filter struct {
+	// Search is text: every word must be part of a provider's name, of one of its categories, or of a word for it.
+	Search     string
+	Categories []string
+	// AuthModes are kinds of authentication, such as oauth2.
+	AuthModes []string
+	Origins   []Origin
+}
+
+// List returns the providers of an environment that the filter matches, sorted by slug.
+func (s *Service) List(ctx context.Context, env id.Environment, f Filter) ([]Provider, error) {
+	known, err := s.cfg.Configs.Known(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	out := []Provider{}
+	for _, p := range s.cfg.Definitions.All(env) {
+		if !f.matches(p) {
+			continue
+		}
+		out = append(out, *s.describe(env, p, known))
+	}
+	return out, nil
+}
+
+func (f *Filter) matches(p *registry.Provider) bool {
+	d := &p.Definition
+	if len(f.Categories) > 0 && !slices.ContainsFunc(d.Categories, func(c string) bool {
+		return slices.Contains(f.Categories, c)
+	}) {
+		return false
+	}
+	if len(f.Origins) > 0 && !slices.Contains(f.Origins, originOf(p)) {
+		return false
+	}
+	if len(f.AuthModes) > 0 && !slices.ContainsFunc(authModes(p), func(mode string) bool {
+		return slices.Contains(f.AuthModes, mode)
+	}) {
+		return false
+	}
+	text := strings.ToLower(strings.Join(slices.Concat([]string{d.Slug, d.DisplayName}, d.Aliases, d.Categories), " "))
+	for _, word := range strings.Fields(strings.ToLower(f.Search)) {
+		if !strings.Contains(text, word) {
+			return false
+		}
+	}
+	return true
+}
+
+// authModes returns the kinds of authentication of a provider, each once.
+func authModes(p *registry.Provider) []string {
+	if p.Outbound == nil {
+		return nil
+	}
+	var kinds []string
+	for _, m := range p.Outbound.Modes() {
+		if !slices.Contains(kinds, string(m.Kind)) {
+			kinds = append(kinds, string(m.Kind))
+		}
+	}
+	return kinds
+}
+
+// AuthModes returns the kinds of authentication of the provider.
+func (p *Provider) AuthModes() []string { return authModes(p.Provider) }
+
+// Version identifies the provider's actions: another version has others.
+func (p *Provider) Version() string {
+	if p.Import != "" {
+		return p.Import
+	}
+	return p.Sum()
+}
+
+func (s *Service) describe(env id.Environment, p *registry.Provider, known map[string]*configs.Config) *Provider {
+	slug := p.Definition.Slug
+	out := &Provider{Provider: p, Origin: originOf(p), Keys: []string{}}
+	if c := known[slug]; c == nil {
+		out.Keys = append(out.Keys, slug)
+	}
+	for key, c := range known {
+		if c.Provider == slug {
+			out.Keys, out.Configured = append(out.Keys, key), true
+		}
+	}
+	slices.Sort(out.Keys)
+	out.Actions = len(p.Actions)
+	if v := s.cfg.Definitions.Versions(env)[slug]; v != nil {
+		out.Import = v.Import
+		out.Actions += v.Actions
+	}
+	return out
+}
+
+// Get returns the provider of a configuration's key, and its actions.
+//
+// Errors: provider_not_found.
+func (s *Service) Get(ctx context.Context, env id.Environment, key string) (*Provider, *Actions, error) {
+	set, err := s.resolve(ctx, env, key)
+	if err != nil {
+		return nil, nil, err
+	}
+	known, err := s.cfg.Configs.Known(ctx, env)
+	if err != nil {
+		return nil, nil, err
+	}
+	p := s.describe(env, set.provider, known)
+	p.Actions = set.len()
+	return p, set, nil
+}
+
+// resolve returns the actions of a configuration's key.
+func (s *Service) resolve(ctx context.Context, env id.Environment, key string) (*Actions, error) {
+	config, ok, err := s.cfg.Configs.Resolve(ctx, env, key)
+	if err != nil {
+		return nil, err
+	}
+	var p *registry.Provider
+	if ok {
+		p, ok = s.cfg.Definitions.Find(env, config.Provider)
+	}
+	if !ok {
+		return nil, s.providerNotFound(ctx, env, key)
+	}
+	set, err := s.actionsOf(ctx, env, p)
+	if err != nil {
+		return nil, err
+	}
+	set.key, set.config = key, config
+	return set, nil
+}
+
+func (s *Service) providerNotFound(ctx context.Context, env id.Environment, key string) error {
+	const message = "The environment has no provider with this key"
+	if !configs.ValidKey(strings.ToLower(key)) {
+		return apperr.New(apperr.CodeProviderNotFound, message)
+	}
+	var names []string
+	aliases := map[string]string{}
+	for _, p := range s.cfg.Definitions.All(env) {
+		names = append(names, p.Definition.Slug)
+		for _, alias := range p.Definition.Aliases {
+			aliases[alias] = p.Definition.Slug
+		}
+	}
+	if known, err := s.cfg.Configs.Known(ctx, env); err == nil { // a suggestion is not worth an error
+		names = append(names, slices.Sorted(maps.Keys(known))...)
+	}
+	return apperr.New(apperr.CodeProviderNotFound, message+suggest.Question(key, names, aliases))
+}

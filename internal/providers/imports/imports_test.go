@@ -1,0 +1,363 @@
+package imports
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/id"
+
+	"sallyport/internal/platform/jobs/jobstest"
+	"sallyport/internal/platform/page"
+	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/await"
+)
+
+// The table of imports keeps what every queue promises.
+func TestTableIsAQueue(t *testing.T) {
+	t.Parallel()
+	jobstest.Conform(t, func(t *testing.T, store testkit.Store) jobstest.Fixture {
+		t.Helper()
+		newWorld(t, store)
+		return jobstest.Fixture{Table: queueTable(),
+			Insert: func(ctx context.Context, tx *sql.Tx, key string, due time.Time) (string, error) {
+				if _, err := tx.ExecContext(ctx, `INSERT INTO environments (id, team_id, name, created_ms)
+					VALUES ($1, 'team_x', 'of ' || $1, 0) ON CONFLICT DO NOTHING`, key); err != nil {
+					return "", err
+				}
+				m := Import{ID: id.New(id.PrefixImport), Environment: id.Environment(key), Status: Queued,
+					CreatedAt: clock.FromMillis(0), UpdatedAt: clock.FromMillis(0), due: due}
+				return m.ID, insert(ctx, tx, &m)
+			}}
+	})
+}
+
+// A document becomes a provider that its environment has, and no other; the actions are those of the document.
+func TestImport(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		w.start(w.svc)
+		var operations []string
+		for i := range 50 {
+			operations = append(operations, fmt.Sprintf("GET /things/%d get_thing_%d", i, i))
+		}
+		m := w.wait(w.create("acme", document("api.acme.example", append(operations, "OPTIONS /x opt")...)))
+		require.Equal(t, Ready, m.Status, "%+v", m.Failure)
+		require.Equal(t, 51, m.Outcome.Operations)
+		require.Equal(t, 50, m.Outcome.Actions)
+		require.Equal(t, 1, m.Outcome.LeftOut)
+		require.Equal(t, "OPTIONS", m.Outcome.Left[0].Method)
+		_, ok := w.svc.cfg.Definitions.Find(w.a.Environment, "acme")
+		require.False(t, ok, "it is not active yet")
+
+		m = w.activate(m)
+		require.Equal(t, Active, m.Status)
+		p, ok := w.svc.cfg.Definitions.Find(w.a.Environment, "acme")
+		require.True(t, ok)
+		require.NotNil(t, p.Outbound)
+		_, ok = w.svc.cfg.Definitions.Find(w.b.Environment, "acme")
+		require.False(t, ok, "another environment does not have it")
+		_, err := w.svc.Get(t.Context(), w.b.Environment, m.ID)
+		requireCode(t, apperr.CodeNotFound, err)
+
+		x, err := w.svc.Index(t.Context(), w.a.Environment, m.ID)
+		require.NoError(t, err)
+		require.Equal(t, 50, x.Len())
+		for i := range 50 {
+			number, ok := x.Find(fmt.Sprintf("get_thing_%d", i))
+			require.True(t, ok)
+			a, err := w.svc.Action(t.Context(), w.a.Environment, m.ID, number)
+			require.NoError(t, err)
+			require.Equal(t, fmt.Sprintf("/things/%d", i), a.Path)
+		}
+		_, err = w.svc.Action(t.Context(), w.b.Environment, m.ID, 0)
+		require.Error(t, err, "another environment reads nothing of it")
+
+		// Another process has the provider after its next look.
+		other := w.process("other")
+		_, ok = other.cfg.Definitions.Find(w.a.Environment, "acme")
+		require.True(t, ok)
+	})
+}
+
+// A version says what it changes, and access to credentials changes only with the digest of the preview that shows it.
+func TestPreviewAndActivation(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		w.start(w.svc)
+		first := w.wait(w.create("acme", document("api.acme.example", "GET /a get_a", "GET /b get_b", "POST /c add_c")))
+		_, err := w.svc.Activate(t.Context(), w.a, first.ID, "")
+		requireCode(t, apperr.CodeImportChanged, err) // a new provider sends credentials to new hosts
+		first = w.activate(first)
+
+		next := w.wait(w.create("acme", document("api.acme.example", "GET /a get_a", "DELETE /c add_c", "GET /d get_d")))
+		_, preview, err := w.svc.Preview(t.Context(), w.a.Environment, next.ID)
+		require.NoError(t, err)
+		require.Equal(t, first.ID, preview.Base)
+		require.Equal(t, map[ChangeKind]int{Added: 1, Removed: 1, RiskRaised: 1}, preview.Counts)
+		require.False(t, preview.AccessChanged)
+		changes, err := w.svc.ListChanges(t.Context(), w.a.Environment, next.ID, nil, page.Request{Limit: 10,
+			Ascending: true})
+		require.NoError(t, err)
+		require.Len(t, changes, 3)
+		require.Equal(t, []any{"add_c", RiskRaised}, []any{changes[0].Action, changes[0].Kind})
+		changes, err = w.svc.ListChanges(t.Context(), w.a.Environment, next.ID, []ChangeKind{Added, Removed},
+			page.Request{Limit: 1, After: "get_b", Ascending: true})
+		require.NoError(t, err)
+		require.Equal(t, "get_d", changes[0].Action)
+
+		// A preview that was taken before another activation is no longer the present one.
+		between := w.activate(w.wait(w.create("acme", document("api.acme.example", "GET /z get_z"))))
+		_, err = w.svc.Activate(t.Context(), w.a, next.ID, preview.Digest)
+		requireCode(t, apperr.CodeImportChanged, err)
+		next, err = w.svc.Activate(t.Context(), w.a, next.ID, "")
+		require.NoError(t, err, "credentials go where they went")
+		got, err := w.svc.Get(t.Context(), w.a.Environment, between.ID)
+		require.NoError(t, err)
+		require.Equal(t, Replaced, got.Status)
+
+		// Back to the version before.
+		got = w.activate(got)
+		require.Equal(t, Active, got.Status)
+		again, err := w.svc.Activate(t.Context(), w.a, got.ID, "")
+		require.NoError(t, err)
+		require.Equal(t, got, again, "activating the active one changes nothing")
+		list, err := w.svc.List(t.Context(), w.a.Environment, Filter{Statuses: []Status{Active}}, page.Request{Limit: 10})
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		_ = next
+	})
+}
+
+// An error of a document has its place, and nothing of the document stays.
+func TestRefusedDocuments(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		w.start(w.svc)
+		for text, message := range map[string]string{
+			"{\n  \"openapi\": \"3.0.0\",\n  oops": "",
+			`{"openapi": "3.0.0", "paths": {}}`:    "the document has no operations",
+			document("api.acme.example", "OPTIONS /x opt"): "none of the document's 1 operations could become an action; the " +
+				"first: OPTIONS does nothing with the provider's data",
+		} {
+			m := w.wait(w.create("acme", text))
+			require.Equal(t, Failed, m.Status)
+			require.Equal(t, FailedDocument, m.Failure.Code)
+			if message != "" {
+				require.Equal(t, message, m.Failure.Message)
+			} else {
+				require.Equal(t, 3, m.Failure.Line, m.Failure.Message)
+			}
+			_, err := w.svc.Activate(t.Context(), w.a, m.ID, "")
+			requireCode(t, apperr.CodeImportNotReady, err)
+		}
+		require.NoError(t, w.svc.tidy(t.Context()))
+		w.requireParts(0)
+		w.clock.Advance(keptFailed + time.Hour)
+		require.NoError(t, w.svc.tidy(t.Context()))
+		list, err := w.svc.List(t.Context(), w.a.Environment, Filter{}, page.Request{Limit: 10})
+		require.NoError(t, err)
+		require.Empty(t, list)
+	})
+}
+
+func (w *world) requireParts(want int) {
+	w.t.Helper()
+	var n int
+	require.NoError(w.t, w.store.DB.Read().QueryRowContext(w.t.Context(),
+		"SELECT COUNT(*) FROM catalog_import_parts").Scan(&n))
+	require.Equal(w.t, want, n)
+}
+
+// Slugs of the installation and keys of other providers are taken; limits hold; a document that breaks off leaves
+// nothing.
+func TestOrders(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		order := func(o Order) error {
+			_, err := w.svc.Create(t.Context(), w.a, o, strings.NewReader("{}"))
+			return err
+		}
+		w.keys["mine"] = "github"
+		requireCode(t, apperr.CodeSlugTaken, order(Order{Slug: "github"}))
+		requireCode(t, apperr.CodeSlugTaken, order(Order{Slug: "mine"}))
+		requireCode(t, apperr.CodeProviderNotFound, order(Order{Slug: "acme", Extends: true}))
+		for _, o := range []Order{{Slug: "imports"}, {Slug: "../etc"}, {Slug: ""}, {Slug: "acme", URL: "https://a.example/x"},
+			{Slug: "acme", BaseURL: "http://a.example?x"}, {Slug: "acme", Include: []string{"Get"}},
+			{Slug: "acme", DisplayName: "a\x00"}} {
+			requireCode(t, apperr.CodeValidation, order(o))
+		}
+		_, err := w.svc.Create(t.Context(), w.a, Order{Slug: "acme"}, nil)
+		requireCode(t, apperr.CodeValidation, err)
+		_, err = w.svc.Create(t.Context(), w.a, Order{Slug: "acme"}, &broken{after: 3})
+		require.ErrorIs(t, err, errBroken)
+		_, err = w.svc.Create(t.Context(), w.a, Order{Slug: "acme"}, &broken{after: math.MaxInt})
+		requireCode(t, apperr.CodePayloadTooLarge, err)
+		w.requireParts(0)
+		for range MaxUnfinished {
+			require.NoError(t, order(Order{Slug: "acme"}))
+		}
+		requireCode(t, apperr.CodeImportsLimit, order(Order{Slug: "acme"}))
+		_, err = w.svc.Create(t.Context(), w.b, Order{Slug: "acme"}, strings.NewReader("{}"))
+		require.NoError(t, err, "the limits of an environment are its own")
+	})
+}
+
+var errBroken = fmt.Errorf("the connection broke off")
+
+// broken is a document that breaks off after some pieces.
+type broken struct{ after int }
+
+func (b *broken) Read(p []byte) (int, error) {
+	if b.after--; b.after < 0 {
+		return 0, errBroken
+	}
+	return len(p), nil
+}
+
+// A process that ends while it reads leaves an import that another one reads from the beginning, and that does not go
+// on forever if it ends each of them. Nothing of it can be activated before it was read to its end.
+func TestProcessEnds(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		m := w.create("acme", document("api.acme.example", manyOperations(200)...))
+		for range 2 {
+			dying := w.process("dying")
+			stopped := make(chan struct{})
+			dying.pause = func(ctx context.Context, _ time.Duration) {
+				close(stopped)
+				await.Value(t, "the end of the process", ctx.Done())
+			}
+			require.NoError(t, dying.queue.Start(t.Context()))
+			await.Value(t, "a part of the import", stopped)
+			_, err := w.svc.Activate(t.Context(), w.a, m.ID, "")
+			requireCode(t, apperr.CodeImportNotReady, err)
+			over, cancel := context.WithCancel(t.Context())
+			cancel()
+			_ = dying.queue.Stop(over)
+		}
+		w.start(w.svc)
+		m = w.wait(m)
+		require.Equal(t, Ready, m.Status, "%+v", m.Failure)
+		require.Equal(t, 200, m.Outcome.Actions)
+		x, err := w.svc.Index(t.Context(), w.a.Environment, m.ID)
+		require.NoError(t, err)
+		require.Equal(t, 200, x.Len())
+		require.NoError(t, w.svc.tidy(t.Context()))
+		w.requireParts(200/blockActions + 2)
+
+		m = w.create("acme", document("api.acme.example", manyOperations(20)...))
+		w.exec(`UPDATE catalog_imports SET progress = '{"starts": 5}' WHERE id = $1`, m.ID)
+		m = w.wait(m)
+		require.Equal(t, Failed, m.Status)
+		require.Equal(t, FailedInternal, m.Failure.Code)
+	})
+}
+
+func manyOperations(n int) (out []string) {
+	for i := range n {
+		out = append(out, fmt.Sprintf("GET /things/%d get_thing_%d", i, i))
+	}
+	return out
+}
+
+// A cancelled import comes to nothing, also if a worker has it.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		m := w.create("acme", document("api.acme.example", manyOperations(40)...))
+		reached, resume := make(chan struct{}), make(chan struct{})
+		w.svc.pause = func(context.Context, time.Duration) {
+			select {
+			case <-reached:
+			default:
+				close(reached)
+			}
+			await.Value(w.t, "the end of the test's look", resume)
+		}
+		w.start(w.svc)
+		await.Value(t, "a part of the import", reached)
+		err := w.svc.Delete(t.Context(), w.a, m.ID)
+		requireCode(t, apperr.CodeImportNotEnded, err)
+		m, err = w.svc.Cancel(t.Context(), w.a, m.ID)
+		require.NoError(t, err)
+		require.Equal(t, Cancelled, m.Status)
+		close(resume)
+		next := w.wait(w.create("acme", document("api.acme.example", "GET /a get_a")))
+		require.Equal(t, Ready, next.Status)
+		m, err = w.svc.Cancel(t.Context(), w.a, m.ID)
+		require.NoError(t, err, "cancelling a cancelled one changes nothing")
+		require.Equal(t, Cancelled, m.Status)
+		_, err = w.svc.Cancel(t.Context(), w.a, next.ID)
+		requireCode(t, apperr.CodeImportEnded, err)
+		require.NoError(t, w.svc.tidy(t.Context()))
+		w.requireParts(2)
+	})
+}
+
+// A provider that something belongs to stays. Another one leaves the catalog with all of its parts.
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		w.start(w.svc)
+		m := w.activate(w.wait(w.create("acme", document("api.acme.example", "GET /a get_a"))))
+		w.connections.Store(2)
+		requireCode(t, apperr.CodeProviderInUse, w.svc.Delete(t.Context(), w.a, m.ID))
+		w.connections.Store(0)
+		w.configs.Store(1)
+		requireCode(t, apperr.CodeProviderInUse, w.svc.Delete(t.Context(), w.a, m.ID))
+		w.configs.Store(0)
+		requireCode(t, apperr.CodeNotFound, w.svc.Delete(t.Context(), w.b, m.ID))
+		require.NoError(t, w.svc.Delete(t.Context(), w.a, m.ID))
+		_, ok := w.svc.cfg.Definitions.Find(w.a.Environment, "acme")
+		require.False(t, ok)
+		w.requireParts(0)
+		_, err := w.svc.Get(t.Context(), w.a.Environment, m.ID)
+		requireCode(t, apperr.CodeNotFound, err)
+	})
+}
+
+// A document is fetched through a few redirects, and what goes wrong is said.
+func TestFetch(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		w.start(w.svc)
+		mux := http.NewServeMux()
+		mux.HandleFunc("/api.json", func(rw http.ResponseWriter, _ *http.Request) {
+			_, _ = rw.Write([]byte(document("api.acme.example", "GET /a get_a")))
+		})
+		mux.Handle("/old", http.RedirectHandler("/api.json", http.StatusFound))
+		mux.Handle("/loop", http.RedirectHandler("/loop", http.StatusFound))
+		server := httptest.NewServer(mux)
+		t.Cleanup(func() { await.Close(t, server) })
+		for path, want := range map[string]string{"/old": "", "/loop": "more than 3 redirects", "/none": "status 404"} {
+			m, err := w.svc.Create(t.Context(), w.a, Order{Slug: "acme", URL: server.URL + path}, nil)
+			require.NoError(t, err)
+			if m = w.wait(m); want == "" {
+				require.Equal(t, Ready, m.Status, "%+v", m.Failure)
+				require.NotEmpty(t, m.Document.SHA256)
+				continue
+			}
+			require.Equal(t, FailedFetch, m.Failure.Code)
+			require.Contains(t, m.Failure.Message, want)
+		}
+	})
+}
