@@ -209,7 +209,7 @@ func TestImportedProvider(t *testing.T) {
 // awaitConnectionStatus waits until a connection has a status.
 func (w *world) awaitConnectionStatus(provider, connectionID, status string) {
 	w.t.Helper()
-	await.Condition(w.t, "the status "+status, func() bool {
+	w.ticking("the status "+status, func() bool {
 		var c struct{ Status string }
 		w.call(w.user(w.env), http.MethodGet, "/connections/"+provider+"/"+connectionID, nil).want(w, http.StatusOK).into(w,
 			&c)
@@ -224,6 +224,14 @@ func TestCatalogByKey(t *testing.T) {
 		key := byKey(w.newKey(w.env, allow("catalog")).Key)
 		w.call(key, http.MethodGet, "/catalog", nil).want(w, http.StatusOK)
 		w.call(key, http.MethodGet, "/actions/github/create_issue?format=openai", nil).want(w, http.StatusOK)
+		var tools []struct{ Type, Name string }
+		w.call(key, http.MethodGet, "/actions?q=create+an+issue&provider=github&limit=3&format=openai", nil).want(w,
+			http.StatusOK).into(w, &tools)
+		require.Len(w.t, tools, 3)
+		require.Equal(w.t, "function", tools[0].Type)
+		require.Equal(w.t, "github__create_issue", tools[0].Name)
+		require.Equal(w.t, []string{"query.limit maximum"}, w.call(key, http.MethodGet,
+			"/actions?q=issue&limit=51&format=mcp", nil).violations(w))
 		w.call(key, http.MethodGet, "/actions?q="+strings.Repeat("%f0%9f%98%80+AND+%22", 400), nil).want(w, http.StatusOK)
 		w.call(byKey(w.newKey(w.env, allow("webhooks")).Key), http.MethodGet, "/catalog", nil).refused(w,
 			http.StatusForbidden, apperr.CodeGrantDenied)

@@ -94,7 +94,7 @@ func (x *Index) Size() int {
 	size := x.words.Size() + each*len(x.summaries)
 	for i := range x.summaries {
 		s := &x.summaries[i]
-		size += len(s.Name) + len(s.Title) + len(s.Path) + ofText*(len(s.Tags)+len(s.Risk.Flags))
+		size += len(s.Name) + len(s.Title) + len(s.Description) + len(s.Path) + ofText*(len(s.Tags)+len(s.Risk.Flags))
 	}
 	return size
 }

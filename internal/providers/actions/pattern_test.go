@@ -1,12 +1,24 @@
 package actions_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/providers/actions"
 )
+
+// The beginning of a description is on one line, ends with a word, and is short.
+func TestShorten(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, actions.Shorten(" \n "))
+	require.Equal(t, "One line of two.", actions.Shorten("One line\n\tof  two."))
+	long := actions.Shorten(strings.Repeat("word ", 100))
+	require.LessOrEqual(t, len(long), 160)
+	require.True(t, strings.HasSuffix(long, "word…"), long)
+	require.Empty(t, actions.Shorten(strings.Repeat("x", 200)))
+}
 
 // Patterns choose actions by their whole names.
 func TestMatchName(t *testing.T) {

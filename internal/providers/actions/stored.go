@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"sallyport/internal/providers/risk"
 )
@@ -50,20 +51,45 @@ func Decode(text []byte) (*Action, error) {
 
 // Summary is what lists show of an action.
 type Summary struct {
-	Name       string    `json:"n"`
-	Title      string    `json:"t,omitempty"`
-	Tags       []string  `json:"g,omitempty"`
-	Deprecated bool      `json:"x,omitempty"`
-	Method     string    `json:"m"`
-	Path       string    `json:"p"`
-	Risk       risk.Risk `json:"r"`
+	Name  string `json:"n"`
+	Title string `json:"t,omitempty"`
+	// Description is the beginning of the action's, on one line.
+	Description string    `json:"d,omitempty"`
+	Tags        []string  `json:"g,omitempty"`
+	Deprecated  bool      `json:"x,omitempty"`
+	Method      string    `json:"m"`
+	Path        string    `json:"p"`
+	Risk        risk.Risk `json:"r"`
 	// Content is the same for two actions exactly if all of them is the same: 32 hexadecimal digits.
 	Content string `json:"c"`
+}
+
+// maxBeginning is the length of the beginning of a description, in bytes.
+const maxBeginning = 160
+
+// Shorten returns the beginning of a description, on one line and up to the end of a word.
+func Shorten(description string) string {
+	const mark = "…"
+	var b strings.Builder
+	for word := range strings.FieldsSeq(description) {
+		if b.Len()+len(" ")+len(word)+len(mark) > maxBeginning {
+			if b.Len() > 0 {
+				b.WriteString(mark)
+			}
+			break
+		}
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(word)
+	}
+	return b.String()
 }
 
 // Summarize returns the summary of an action, with the text that Encode has returned for it.
 func (a *Action) Summarize(encoded []byte) Summary {
 	sum := sha256.Sum256(encoded)
-	return Summary{Name: a.Name, Title: a.Title, Tags: a.Tags, Deprecated: a.Deprecated, Method: a.Method, Path: a.Path,
+	return Summary{Name: a.Name, Title: a.Title, Description: Shorten(a.Description), Tags: a.Tags,
+		Deprecated: a.Deprecated, Method: a.Method, Path: a.Path,
 		Risk: risk.Assess(&a.Call), Content: hex.EncodeToString(sum[:16])}
 }

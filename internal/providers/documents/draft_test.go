@@ -220,9 +220,21 @@ auth:
 			`{"openapi":"3.0.0","info":{"title":"Acme API"},"externalDocs":{"url":"https://docs.acme.com/"},
 				"servers":` + one + `,
 			"paths":{}}`,
-			head + `base_url: https://api.acme.com/v1
+			head + `connection_config:
+  header_name:
+    title: Header
+    description: The header that carries the API key.
+    pattern: "[A-Za-z0-9_-]{1,64}"
+    default: X-Api-Key
+base_url: https://api.acme.com/v1
 allowed_hosts: [api.acme.com]
 auth:
+  - mode: bearer
+  - mode: api_key
+    request:
+      headers:
+        ${config.header_name}: ${cred.api_key}
+  - mode: basic
   - mode: none
 `,
 		},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
@@ -359,5 +360,105 @@ func TestFetch(t *testing.T) {
 			require.Equal(t, FailedFetch, m.Failure.Code)
 			require.Contains(t, m.Failure.Message, want)
 		}
+	})
+}
+
+// An import that extends a provider adds actions under the rules of its definition, and needs no digest. A provider
+// without an API has nothing to extend.
+func TestExtends(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		w.start(w.svc)
+		order := func(slug string) (Import, error) {
+			return w.svc.Create(t.Context(), w.a, Order{Slug: slug, Extends: true, Include: []string{"add_*"}},
+				strings.NewReader(document("api.acme.dev", "POST /things add_thing", "GET /things list_things")))
+		}
+		_, err := order("calendly")
+		requireCode(t, apperr.CodeValidation, err)
+		m, err := order("stripe")
+		require.NoError(t, err)
+		m = w.wait(m)
+		require.Equal(t, Ready, m.Status, "%+v", m.Failure)
+		require.Equal(t, []int{2, 1, 1}, []int{m.Outcome.Operations, m.Outcome.Actions, m.Outcome.Excluded})
+		m, err = w.svc.Activate(t.Context(), w.a, m.ID, "")
+		require.NoError(t, err)
+		a, err := w.svc.Action(t.Context(), w.a.Environment, m.ID, 0)
+		require.NoError(t, err)
+		require.Equal(t, "Idempotency-Key", a.Idempotency.Header, "the definition says so of all calls that write")
+		p, ok := w.svc.cfg.Definitions.Find(w.a.Environment, "stripe")
+		require.True(t, ok)
+		require.Equal(t, "builtin", string(p.Source), "the definition stays")
+		require.Equal(t, 1, w.svc.cfg.Definitions.Versions(w.a.Environment)["stripe"].Actions)
+	})
+}
+
+// Only the last versions that were replaced are kept, and none of them is the active one.
+func TestReplacedVersionsAreDropped(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		w.start(w.svc)
+		var last Import
+		for i := range keptVersions + 3 {
+			last = w.activate(w.wait(w.create("acme", document("api.acme.dev", fmt.Sprintf("GET /a%d get_a%d", i, i)))))
+			w.clock.Advance(time.Second)
+		}
+		list, err := w.svc.List(t.Context(), w.a.Environment, Filter{}, page.Request{Limit: 100})
+		require.NoError(t, err)
+		require.Len(t, list, keptVersions+1)
+		require.Equal(t, last.ID, list[0].ID)
+		require.NoError(t, w.svc.tidy(t.Context()))
+		w.requireParts(2 * (keptVersions + 1))
+	})
+}
+
+// An index that another release has written is made again from the actions.
+func TestIndexOfAnotherRelease(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		w.start(w.svc)
+		m := w.activate(w.wait(w.create("acme", document("api.acme.dev", manyOperations(40)...))))
+		want, err := w.svc.Index(t.Context(), w.a.Environment, m.ID)
+		require.NoError(t, err)
+		for _, other := range [][]byte{[]byte("SPX0 of another form"), {}} {
+			_, err := store.DB.Write().ExecContext(t.Context(), `UPDATE catalog_import_parts SET data = $1 WHERE import_id = $2
+				AND kind = 'index'`, w.svc.packer.pack(other), m.ID)
+			require.NoError(t, err)
+			got, err := w.process("other").Index(t.Context(), w.a.Environment, m.ID)
+			require.NoError(t, err)
+			require.Equal(t, want.Len(), got.Len())
+			for i := range want.Len() {
+				require.Equal(t, *want.Summary(i), *got.Summary(i))
+			}
+		}
+	})
+}
+
+// A version that moves credentials says so to those who keep them; a trusted document is activated only by those who
+// may trust it.
+func TestActivationRights(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		w.start(w.svc)
+		w.activate(w.wait(w.create("acme", document("api.acme.dev", "GET /a get_a"))))
+		w.activate(w.wait(w.create("acme", document("api.acme.dev", "GET /b get_b"))))
+		require.Equal(t, []string{"acme"}, w.moved, "the first one is new, and the second sends nothing elsewhere")
+		w.activate(w.wait(w.create("acme", document("other.acme.dev", "GET /b get_b"))))
+		require.Equal(t, []string{"acme", "acme"}, w.moved)
+
+		m, err := w.svc.Create(t.Context(), w.a, Order{Slug: "acme", Trusted: true},
+			strings.NewReader(document("other.acme.dev", "GET /b get_b")))
+		require.NoError(t, err)
+		m = w.wait(m)
+		_, err = w.svc.Activate(t.Context(), w.a, m.ID, "")
+		requireCode(t, apperr.CodeForbidden, err)
+		admin := w.a
+		admin.Rights = access.Admin.Rights()
+		m, err = w.svc.Activate(t.Context(), admin, m.ID, "")
+		require.NoError(t, err)
+		require.Equal(t, Active, m.Status)
 	})
 }

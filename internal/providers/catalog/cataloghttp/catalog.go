@@ -4,6 +4,7 @@ package cataloghttp
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"sallyport/internal/providers/actions/toolformat"
 	"sallyport/internal/providers/catalog"
 	"sallyport/internal/providers/imports"
+	"sallyport/internal/providers/outbound"
 	"sallyport/internal/providers/risk"
 )
 
@@ -66,7 +68,8 @@ func mount(api *httpapi.API, c *catalog.Service, i *imports.Service) {
 		ID: "get-action", Path: actionPath, Summary: "Get an action",
 		Description: "Returns an action with its schemas and its risk. With `format` it returns the definition of a tool " +
 			"as a client of models takes it, ready to be passed on. Some formats restrict the names of properties; the " +
-			"response header `X-Parameter-Names` then has a JSON object from the names in the tool to those of the action.",
+			"response header `X-Parameter-Names` then has a JSON object from the names in the tool to those of the action, " +
+			"unless it would have more than 4 KiB.",
 		Errors: []apperr.Code{apperr.CodeProviderNotFound, apperr.CodeActionNotFound},
 	}), h.action)
 	h.mountImports(api)
@@ -79,7 +82,7 @@ type listInput struct {
 	// Only providers of one of these categories.
 	Category []string `query:"category,explode" maxItems:"50" maxLength:"63" example:"developer-tools"`
 	// Only providers that know one of these modes of authentication.
-	AuthMode []string `query:"auth_mode,explode" maxItems:"20" maxLength:"63" example:"oauth2"`
+	AuthMode []outbound.Kind `query:"auth_mode,explode" maxItems:"20" example:"oauth2"`
 	// Only providers of one of these sources.
 	Source []source `query:"source,explode" maxItems:"3" example:"builtin"`
 }
@@ -100,7 +103,7 @@ var isSlug = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
 
 func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error) {
 	p, badCursor := in.Parse(httpapi.PageScope(ctx), isSlug.MatchString)
-	f := catalog.Filter{Search: in.Q, Categories: in.Category, AuthModes: in.AuthMode}
+	f := catalog.Filter{Search: in.Q, Categories: in.Category, AuthModes: httpapi.ConvertAll[string](in.AuthMode)}
 	for _, s := range in.Source {
 		f.Origins = append(f.Origins, catalog.Origin(s))
 	}
@@ -241,12 +244,38 @@ type searchInput struct {
 	// Only actions of these provider configurations.
 	Provider []string `query:"provider,explode" maxItems:"50" maxLength:"63" example:"github"`
 	Conditions
+	// How the actions are described. In another format than `default` each is the definition of a tool, as for a single
+	// action, and `limit` is at most 50. Actions whose properties have other names in the format are among them: ask for
+	// one of these alone to see the names.
+	Format format `query:"format" default:"default" example:"default"`
+}
+
+// maxTools is how many definitions of tools a page has.
+const maxTools = 50
+
+// Check checks the limit of a page.
+func (in *searchInput) Check(_ context.Context, v *apperr.Violations) {
+	if in.Format != "" && in.Format != defaultFormat && in.Limit > maxTools {
+		v.Add("query.limit", "maximum", fmt.Sprintf("must be at most %d with a format", maxTools))
+	}
 }
 
 type searchOutput struct {
 	page.Headers
 	httpapi.Versioned
-	Body []ActionSummary
+	Body []listed
+}
+
+// listed is the JSON of an action in a list: its summary, or the definition of a tool.
+type listed []byte
+
+// MarshalJSON returns the JSON as it is.
+func (l listed) MarshalJSON() ([]byte, error) { return l, nil }
+
+// Schema returns the schema of a summary, and of the definition of a tool.
+func (listed) Schema(r oas.Registry) *oas.Schema {
+	return &oas.Schema{AnyOf: []*oas.Schema{oas.Ref[ActionSummary](r), {Type: "object",
+		Description: "The definition of a tool in the format."}}}
 }
 
 func (h *handlers) search(ctx context.Context, in *searchInput) (*searchOutput, error) {
@@ -260,7 +289,30 @@ func (h *handlers) search(ctx context.Context, in *searchInput) (*searchOutput, 
 		return nil, badCursor
 	}
 	rows, headers := cutFound(ctx, p, found)
-	return &searchOutput{headers, versionOf(headers, rows), rows}, nil
+	body := make([]listed, len(rows))
+	for i := range rows {
+		if body[i], err = h.listed(ctx, &rows[i], in.Format); err != nil {
+			return nil, err
+		}
+	}
+	return &searchOutput{headers, versionOf(headers, body), body}, nil
+}
+
+// listed returns an action in a format.
+func (h *handlers) listed(ctx context.Context, row *ActionSummary, f format) ([]byte, error) {
+	if f == "" || f == defaultFormat {
+		return json.Marshal(row) //nolint:wrapcheck // a bug
+	}
+	a, err := h.catalog.Find(ctx, access.From(ctx).Environment, row.Provider, row.Action)
+	if err != nil {
+		return nil, err
+	}
+	definition, err := toolformat.Render(toolformat.Format(f), &toolformat.Tool{Name: a.ToolName(), Action: a.Action,
+		Risk: a.Risk})
+	if err != nil {
+		return nil, err //nolint:wrapcheck // a bug
+	}
+	return definition.JSON, nil
 }
 
 // format is how an action is described.
@@ -310,6 +362,9 @@ type actionOutput struct {
 	Body  described
 }
 
+// maxNames is the length of the longest header with names, in bytes.
+const maxNames = 4 << 10
+
 func (h *handlers) action(ctx context.Context, in *actionInput) (*actionOutput, error) {
 	a, err := h.catalog.Find(ctx, access.From(ctx).Environment, in.Provider, in.Name)
 	if err != nil {
@@ -332,7 +387,9 @@ func (h *handlers) action(ctx context.Context, in *actionInput) (*actionOutput, 
 			if err != nil {
 				return nil, err //nolint:wrapcheck // a bug
 			}
-			out.Names = string(names)
+			if len(names) <= maxNames { // proxies refuse long headers
+				out.Names = string(names)
+			}
 		}
 	}
 	out.Versioned = httpapi.Version(etag.Of(string(out.Body)))

@@ -194,6 +194,8 @@ type ActionSummary struct {
 	ToolName string `json:"tool_name" example:"github__create_issue"`
 	// A title for people; empty if there is none.
 	Title string `json:"title" example:"Create an issue"`
+	// The beginning of the description, on one line; empty if there is none.
+	Summary string `json:"summary" example:"Opens an issue in a repository."`
 	// The tags of the action.
 	Tags []string `json:"tags" example:"[\"issues\"]"`
 	// Whether the provider wants no one to use the action any more.
@@ -234,7 +236,8 @@ func viewRisk(r *risk.Risk) RiskSummary {
 
 func viewSummary(s *catalog.Summary) ActionSummary {
 	return ActionSummary{Provider: s.Key, Action: s.Name, ToolName: s.ToolName(), Title: s.Title,
-		Tags: append([]string{}, s.Tags...), Deprecated: s.Deprecated, HTTP: request{s.Method, s.Path},
+		Summary: s.Description, Tags: append([]string{}, s.Tags...), Deprecated: s.Deprecated,
+		HTTP: request{s.Method, s.Path},
 		Risk: viewRisk(&s.Risk)}
 }
 
@@ -367,7 +370,8 @@ func viewAction(a *catalog.Action) action {
 	hints := toolformat.HintsOf(&a.Risk)
 	out := action{
 		ActionSummary: ActionSummary{Provider: a.Key, Action: a.Name, ToolName: a.ToolName(), Title: a.Title,
-			Tags: append([]string{}, a.Tags...), Deprecated: a.Deprecated, HTTP: request{a.Method, a.Path}},
+			Summary: actions.Shorten(a.Description), Tags: append([]string{}, a.Tags...),
+			Deprecated: a.Deprecated, HTTP: request{a.Method, a.Path}},
 		Version: a.Version, Description: a.Description, DocsURL: httpapi.NullIfEmpty(a.DocsURL),
 		InputSchema: schema(a.Input), OutputSchema: schema(a.Output),
 		ParameterMap: []parameter{}, Scopes: append([][]string{}, a.Scopes...),
