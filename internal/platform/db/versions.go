@@ -20,6 +20,16 @@ const (
 	MaxUnseen = 3 * time.Second
 )
 
+// InTime returns refresh with ChangesTimeout as its bound. The bound belongs to the job that calls it each second: a
+// caller that needs the changes waits as long as its own context says.
+func InTime(refresh func(ctx context.Context) error) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, ChangesTimeout)
+		defer cancel()
+		return refresh(ctx)
+	}
+}
+
 // Bump raises the version of a cached collection inside the transaction that changes it, so that every process which
 // caches the collection can see that it must read again. key names what has changed, in the form that the collection's
 // owner chooses; empty if processes compare only the version.

@@ -1,6 +1,7 @@
 package db_test
 
 import (
+	"context"
 	"database/sql"
 	"testing"
 
@@ -57,4 +58,16 @@ func TestChanges(t *testing.T) {
 			"SELECT count(*) FROM cache_changes WHERE name = 'things'").Scan(&kept))
 		require.Equal(t, 1, kept, "changes of long ago are not kept")
 	})
+}
+
+// A refresh that the database does not respond to ends by itself.
+func TestInTime(t *testing.T) {
+	t.Parallel()
+	err := db.InTime(func(ctx context.Context) error {
+		_, bounded := ctx.Deadline()
+		require.True(t, bounded)
+		<-ctx.Done()
+		return ctx.Err()
+	})(t.Context())
+	require.ErrorIs(t, err, context.DeadlineExceeded)
 }

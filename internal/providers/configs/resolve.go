@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 )
 
@@ -156,8 +155,6 @@ func (s *Service) snapshot(ctx context.Context, env id.Environment) (*snapshot, 
 func (s *Service) Refresh(ctx context.Context) error {
 	s.refreshing.Lock()
 	defer s.refreshing.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, db.ChangesTimeout)
-	defer cancel()
 	changes, err := s.db.Changes(ctx, collection, s.seen)
 	if err != nil {
 		return fmt.Errorf("refresh provider configurations: %w", err)

@@ -150,8 +150,6 @@ func (n *named) forget(segment string) {
 func (s *Service) Refresh(ctx context.Context) error {
 	s.refreshing.Lock()
 	defer s.refreshing.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, db.ChangesTimeout)
-	defer cancel()
 	changes, err := s.db.Changes(ctx, Collection, s.seen)
 	if err != nil {
 		return fmt.Errorf("refresh connections: %w", err)

@@ -27,7 +27,7 @@ func (s *Service) Module() module.Module {
 			{Name: "connection_health", Outlives: "its rows are parts of connections, which are counted"},
 		},
 		Sealed:   SealedColumns(),
-		Caches:   []module.Cache{{Name: "connections", Refresh: s.Refresh, Drop: s.inbound.DropAll}},
+		Caches:   []module.Cache{{Name: "connections", Refresh: db.InTime(s.Refresh), Drop: s.inbound.DropAll}},
 		Contents: []module.Content{{Name: "connections", Held: holdsConnections}},
 		Jobs: []jobs.Periodic{{Name: "store-secret-matches", Part: role.Serving,
 			Run: jobs.Every(matchInterval, s.StoreMatches), Last: s.StoreMatches,

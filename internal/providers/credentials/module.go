@@ -1,6 +1,9 @@
 package credentials
 
-import "sallyport/internal/platform/module"
+import (
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/module"
+)
 
 // Module returns what credentials bring to the process.
 func (v *Vault) Module() module.Module {
@@ -11,6 +14,6 @@ func (v *Vault) Module() module.Module {
 			{Name: "connection_credential_values"},
 		},
 		Sealed: SealedColumns(),
-		Caches: []module.Cache{{Name: "credentials", Refresh: v.Refresh, Drop: v.cache.DropAll}},
+		Caches: []module.Cache{{Name: "credentials", Refresh: db.InTime(v.Refresh), Drop: v.cache.DropAll}},
 	}
 }

@@ -223,8 +223,6 @@ func (v *Vault) Forget(connectionUUID string) { v.cache.Drop(connectionUUID) }
 func (v *Vault) Refresh(ctx context.Context) error {
 	v.refreshing.Lock()
 	defer v.refreshing.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, db.ChangesTimeout)
-	defer cancel()
 	changes, err := v.db.Changes(ctx, collection, v.seen)
 	if err != nil {
 		return fmt.Errorf("refresh credentials: %w", err)
