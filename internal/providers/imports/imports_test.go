@@ -252,6 +252,8 @@ func TestProcessEnds(t *testing.T) {
 			cancel()
 			_ = dying.queue.Stop(over)
 		}
+		fatal := w.create("acme", document("api.acme.example", manyOperations(20)...))
+		w.exec(`UPDATE catalog_imports SET progress = '{"starts": 5}' WHERE id = $1`, fatal.ID) // while nothing reads it
 		w.start(w.svc)
 		m = w.wait(m)
 		require.Equal(t, Ready, m.Status, "%+v", m.Failure)
@@ -259,14 +261,11 @@ func TestProcessEnds(t *testing.T) {
 		x, err := w.svc.Index(t.Context(), w.a.Environment, m.ID)
 		require.NoError(t, err)
 		require.Equal(t, 200, x.Len())
+		fatal = w.wait(fatal)
+		require.Equal(t, Failed, fatal.Status)
+		require.Equal(t, FailedInternal, fatal.Failure.Code)
 		require.NoError(t, w.svc.tidy(t.Context()))
 		w.requireParts(200/blockActions + 2)
-
-		m = w.create("acme", document("api.acme.example", manyOperations(20)...))
-		w.exec(`UPDATE catalog_imports SET progress = '{"starts": 5}' WHERE id = $1`, m.ID)
-		m = w.wait(m)
-		require.Equal(t, Failed, m.Status)
-		require.Equal(t, FailedInternal, m.Failure.Code)
 	})
 }
 
