@@ -14,7 +14,7 @@ import (
 
 // A search allocates its hits and little else, however many documents there are.
 func TestSearchAllocatesLittle(t *testing.T) { //nolint:paralleltest // allocations of other tests would count
-	segments, _ := segmentsOf(t, readCorpus(t))
+	segments := segmentsOf(t, readCorpus(t))
 	searcher := fulltext.NewSearcher()
 	searcher.Search(segments, longest(), fulltext.Options{})
 	require.Less(t, testing.AllocsPerRun(100, func() {

@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"sallyport/internal/platform/fulltext"
+	"sallyport/internal/platform/testkit/actioncorpus"
 )
 
 // hundredThousand are 100,000 documents in 340 segments: the corpus, with other providers and names.
 var hundredThousand = sync.OnceValues(func() (documents [][]fulltext.Document, count int) {
-	corpus, err := loadCorpus()
+	corpus, err := actioncorpus.Read()
 	if err != nil {
 		panic(err)
 	}
@@ -69,8 +70,8 @@ func BenchmarkSearch(b *testing.B) {
 		})
 	}
 	var table []string
-	for _, q := range queries() {
-		table = append(table, q.text)
+	for _, q := range actioncorpus.Queries() {
+		table = append(table, q.Text)
 	}
 	run("table", table...)
 	run("one", "issues")

@@ -1,56 +1,39 @@
 package fulltext_test
 
 import (
-	"bufio"
-	"bytes"
-	"compress/gzip"
-	"encoding/json"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/fulltext"
+	"sallyport/internal/platform/testkit/actioncorpus"
 )
 
-// action is a line of the corpus.
-type action struct {
-	Provider    string   `json:"provider"`
-	Display     string   `json:"display"`
-	Name        string   `json:"name"`
-	Method      string   `json:"method"`
-	Path        string   `json:"path"`
-	Title       string   `json:"title"`
-	Tags        []string `json:"tags"`
-	Description string   `json:"description"`
-	Deprecated  bool     `json:"deprecated"`
-}
-
-// String is what the expressions of queries are matched with.
-func (a *action) String() string { return a.Provider + " " + a.Name + " " + a.Method + " " + a.Path }
-
-// readCorpus reads the actions of the tests.
-func readCorpus(t testing.TB) []action {
+func readCorpus(t testing.TB) []actioncorpus.Action {
 	t.Helper()
-	list, err := loadCorpus()
+	list, err := actioncorpus.Read()
 	require.NoError(t, err)
 	return list
 }
 
-func loadCorpus() (list []action, err error) {
-	file, err := os.ReadFile("testdata/corpus.jsonl.gz")
-	if err != nil {
-		return nil, err
-	}
-	text, err := gzip.NewReader(bytes.NewReader(file))
-	if err != nil {
-		return nil, err
-	}
-	lines := bufio.NewScanner(text)
-	for lines.Scan() {
-		var a action
-		if err := json.Unmarshal(lines.Bytes(), &a); err != nil {
-			return nil, err
+// documentOf has the texts of an action. How its other fields are found is for providers/actionindex to say.
+func documentOf(a *actioncorpus.Action) fulltext.Document {
+	return fulltext.Document{Name: a.Name, Title: a.Title, Provider: a.Provider + " " + a.Display, Tags: a.Tags,
+		Path: a.Path, Description: a.Description, Kind: a.Method}
+}
+
+// segmentsOf makes a segment for each provider, in the order in which they come.
+func segmentsOf(t testing.TB, list []actioncorpus.Action) (segments []*fulltext.Segment) {
+	t.Helper()
+	for len(list) > 0 {
+		builder, provider := &fulltext.Builder{}, list[0].Provider
+		for len(list) > 0 && list[0].Provider == provider {
+			builder.Add(documentOf(&list[0]))
+			list = list[1:]
 		}
-		list = append(list, a)
+		s, err := builder.Build()
+		require.NoError(t, err)
+		segments = append(segments, s)
 	}
-	return list, lines.Err()
+	return segments
 }

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sallyport/internal/platform/fulltext"
+	"sallyport/internal/platform/testkit/actioncorpus"
 )
 
 // search searches with memory that no other search has had.
@@ -207,16 +208,16 @@ func TestPanicOfAccept(t *testing.T) {
 func TestConcurrentSearches(t *testing.T) {
 	t.Parallel()
 	searcher := fulltext.NewSearcher()
-	segments, _ := segmentsOf(t, readCorpus(t))
-	table := queries()
+	segments := segmentsOf(t, readCorpus(t))
+	table := actioncorpus.Queries()
 	want := make([][]fulltext.Hit, len(table))
 	for i, q := range table {
-		want[i] = searcher.Search(segments, q.text, fulltext.Options{})
+		want[i] = searcher.Search(segments, q.Text, fulltext.Options{})
 	}
 	got := make([][]fulltext.Hit, len(table))
 	var wait sync.WaitGroup
 	for i, q := range table {
-		wait.Go(func() { got[i] = searcher.Search(segments, q.text, fulltext.Options{}) })
+		wait.Go(func() { got[i] = searcher.Search(segments, q.Text, fulltext.Options{}) })
 	}
 	wait.Wait()
 	require.Equal(t, want, got)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/fulltext"
+	"sallyport/internal/platform/testkit/actioncorpus"
 )
 
 func segmentOf(t testing.TB, documents ...fulltext.Document) *fulltext.Segment {
@@ -27,7 +28,7 @@ func segmentOf(t testing.TB, documents ...fulltext.Document) *fulltext.Segment {
 func TestStoredSegments(t *testing.T) {
 	t.Parallel()
 	corpus := readCorpus(t)
-	segments, _ := segmentsOf(t, corpus)
+	segments := segmentsOf(t, corpus)
 	var decoded []*fulltext.Segment
 	for _, s := range segments {
 		encoded := s.Append([]byte("before"))
@@ -38,9 +39,9 @@ func TestStoredSegments(t *testing.T) {
 		require.Equal(t, encoded[6:], d.Append(nil))
 		decoded = append(decoded, d)
 	}
-	for _, q := range queries() {
-		require.Equal(t, search(segments, q.text, fulltext.Options{}),
-			search(decoded, q.text, fulltext.Options{}))
+	for _, q := range actioncorpus.Queries() {
+		require.Equal(t, search(segments, q.Text, fulltext.Options{}),
+			search(decoded, q.Text, fulltext.Options{}))
 	}
 }
 
@@ -48,8 +49,8 @@ func TestStoredSegments(t *testing.T) {
 func TestSegmentsAreDeterministic(t *testing.T) {
 	t.Parallel()
 	corpus := readCorpus(t)[:300]
-	one, _ := segmentsOf(t, corpus)
-	other, _ := segmentsOf(t, corpus)
+	one := segmentsOf(t, corpus)
+	other := segmentsOf(t, corpus)
 	for i := range one {
 		require.Equal(t, one[i].Append(nil), other[i].Append(nil))
 	}
@@ -58,7 +59,7 @@ func TestSegmentsAreDeterministic(t *testing.T) {
 // A segment needs little memory: the aim of 250 bytes a document has room for longer texts than those of the corpus.
 func TestSegmentsAreSmall(t *testing.T) {
 	t.Parallel()
-	segments, _ := segmentsOf(t, readCorpus(t))
+	segments := segmentsOf(t, readCorpus(t))
 	size, count := 0, 0
 	for _, s := range segments {
 		size, count = size+s.Size(), count+s.Len()
