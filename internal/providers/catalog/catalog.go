@@ -178,12 +178,17 @@ func authModes(p *registry.Provider) []string {
 // AuthModes returns the kinds of authentication of the provider.
 func (p *Provider) AuthModes() []string { return authModes(p.Provider) }
 
-// Version identifies the provider's actions: another version has others.
+// Version identifies the provider's actions: two that differ have different versions. An import that only adds actions
+// has those of the definition as well, which change by themselves.
 func (p *Provider) Version() string {
-	if p.Import != "" {
+	switch {
+	case p.Import == "":
+		return p.Sum()
+	case p.Origin == OpenAPI:
 		return p.Import
+	default:
+		return p.Sum() + "-" + p.Import
 	}
-	return p.Sum()
 }
 
 func (s *Service) describe(env id.Environment, p *registry.Provider, known map[string]*configs.Config) *Provider {

@@ -140,6 +140,7 @@ func TestPagesOfActions(t *testing.T) {
 	require.Equal(t, "imp_1", a.Version)
 	provider, _, err := w.svc.Get(t.Context(), env, "github")
 	require.NoError(t, err)
+	require.Equal(t, provider.Sum()+"-imp_1", provider.Version(), "both the definition and the import can change")
 	all, err := w.svc.Page(t.Context(), set, &catalog.Conditions{}, "", true, 1000)
 	require.NoError(t, err)
 	require.Len(t, all, provider.Actions)
