@@ -35,11 +35,7 @@ func (c *Config) Chooses() bool { return c != nil && len(c.Include)+len(c.Exclud
 
 // Offers reports whether the configuration leaves an action of its provider in the catalog.
 func (c *Config) Offers(name string) bool {
-	matches := func(pattern string) bool { return actions.MatchName(pattern, name) }
-	if len(c.Include) > 0 && !slices.ContainsFunc(c.Include, matches) {
-		return false
-	}
-	return !slices.ContainsFunc(c.Exclude, matches)
+	return actions.IsChosen(c.Include, c.Exclude, name)
 }
 
 // OverrideRisk returns the risk of an action with what the configuration states about it.

@@ -84,6 +84,8 @@ func TestImport(t *testing.T) {
 		}
 		_, err = w.svc.Action(t.Context(), w.b.Environment, m.ID, 0)
 		require.Error(t, err, "another environment reads nothing of it")
+		_, err = w.svc.Index(t.Context(), w.b.Environment, m.ID)
+		requireCode(t, apperr.CodeNotFound, err) // also when it is in memory
 
 		// Another process has the provider after its next look.
 		other := w.process("other")

@@ -74,10 +74,16 @@ type indexes struct {
 	load func(ctx context.Context, env id.Environment, importID string) (*actionindex.Index, error)
 
 	mu    sync.Mutex
-	known map[string]*cachedIndex
+	known map[indexKey]*cachedIndex
 	bytes int
 	// uses numbers the uses, so that the one that was used least recently is dropped first.
 	uses int64
+}
+
+// indexKey has the environment, so that an id leads nowhere in another one.
+type indexKey struct {
+	env      id.Environment
+	importID string
 }
 
 type cachedIndex struct {
@@ -90,9 +96,10 @@ type cachedIndex struct {
 
 // get returns the index of an import. Callers that need it at the same time share one load.
 func (x *indexes) get(ctx context.Context, env id.Environment, importID string) (*actionindex.Index, error) {
-	e, first := x.entry(importID)
+	key := indexKey{env, importID}
+	e, first := x.entry(key)
 	if first {
-		x.fill(ctx, e, env, importID)
+		x.fill(ctx, e, key)
 	}
 	select {
 	case <-e.ready:
@@ -103,54 +110,54 @@ func (x *indexes) get(ctx context.Context, env id.Environment, importID string) 
 }
 
 // fill loads an index for all who wait for it.
-func (x *indexes) fill(ctx context.Context, e *cachedIndex, env id.Environment, importID string) {
+func (x *indexes) fill(ctx context.Context, e *cachedIndex, key indexKey) {
 	e.err = errLoad
 	defer func() {
-		x.keep(importID, e)
+		x.keep(key, e)
 		close(e.ready)
 	}()
-	e.index, e.err = x.load(context.WithoutCancel(ctx), env, importID)
+	e.index, e.err = x.load(context.WithoutCancel(ctx), key.env, key.importID)
 }
 
 var errLoad = errors.New("the index of an import could not be loaded")
 
-func (x *indexes) entry(importID string) (e *cachedIndex, first bool) {
+func (x *indexes) entry(key indexKey) (e *cachedIndex, first bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.uses++
-	e = x.known[importID]
+	e = x.known[key]
 	if e == nil {
 		e, first = &cachedIndex{ready: make(chan struct{})}, true
 		if x.known == nil {
-			x.known = map[string]*cachedIndex{}
+			x.known = map[indexKey]*cachedIndex{}
 		}
-		x.known[importID] = e
+		x.known[key] = e
 	}
 	e.lastly = x.uses
 	return e, first
 }
 
 // keep accounts for an index that was loaded, and drops others until there is room for it.
-func (x *indexes) keep(importID string, e *cachedIndex) {
+func (x *indexes) keep(key indexKey, e *cachedIndex) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if e.err != nil {
-		delete(x.known, importID)
+		delete(x.known, key)
 		return
 	}
 	e.size = e.index.Size()
 	x.bytes += e.size
 	for x.bytes > maxIndexBytes {
-		oldest := ""
+		var oldest *cachedIndex
 		for other, o := range x.known {
-			if o != e && o.size > 0 && (oldest == "" || o.lastly < x.known[oldest].lastly) {
-				oldest = other
+			if o != e && o.size > 0 && (oldest == nil || o.lastly < oldest.lastly) {
+				oldest, key = o, other
 			}
 		}
-		if oldest == "" {
+		if oldest == nil {
 			return
 		}
-		x.bytes -= x.known[oldest].size
-		delete(x.known, oldest)
+		x.bytes -= oldest.size
+		delete(x.known, key)
 	}
 }

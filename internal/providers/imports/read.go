@@ -11,6 +11,7 @@ import (
 	"hash"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"sallyport/internal/platform/egress"
@@ -50,11 +51,11 @@ type reader struct {
 	inBlock int
 	blocks  int64
 	// waiting are parts that are not stored yet.
-	// room is how many bytes its parts may take.
-	room         int64
 	waiting      []part
 	waitingBytes int
-	contents     hash.Hash
+	// room is how many bytes all parts may take.
+	room     int64
+	contents hash.Hash
 	// rules are those of the provider that the import extends; nil if it defines one.
 	rules *declared.Rules
 	// worked is when the present piece of work began, and busy how long all before took.
@@ -134,10 +135,7 @@ func (r *reader) start(ctx context.Context) error {
 		if next.StartedAt == nil {
 			next.StartedAt = &now
 		}
-		if err := update(ctx, tx, &next); err != nil {
-			return err
-		}
-		return nil
+		return update(ctx, tx, &next)
 	})
 	if err != nil {
 		return err //nolint:wrapcheck // run reads it
@@ -248,13 +246,8 @@ func checkSource(stated Source, format documents.Format) error {
 		OpenAPI3: {documents.OpenAPI30, documents.OpenAPI31}, Swagger2: {documents.Swagger2},
 		Discovery: {documents.Discovery}, GraphQL: {documents.GraphQL},
 	}[stated]
-	if stated == "" {
+	if stated == "" || slices.Contains(fits, format) {
 		return nil
-	}
-	for _, f := range fits {
-		if f == format {
-			return nil
-		}
 	}
 	return &refusal{FailedDocument, fmt.Sprintf("the document is of the format %s, not %s", format, stated)}
 }
@@ -277,7 +270,7 @@ func (r *reader) operations(ctx context.Context, document *documents.Document) e
 		case result.Left != nil:
 			r.leave(&result, result.Left)
 			continue
-		case !r.m.includes(result.Action.Name):
+		case !actions.IsChosen(r.m.Include, r.m.Exclude, result.Action.Name):
 			o.Excluded++
 			continue
 		}

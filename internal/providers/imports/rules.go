@@ -120,20 +120,3 @@ func (s *Service) checkSlug(ctx context.Context, env id.Environment, o *Order) e
 	}
 	return nil
 }
-
-// includes reports whether an order includes an action.
-func (o *Order) includes(name string) bool {
-	if len(o.Include) > 0 && !matchesAny(o.Include, name) {
-		return false
-	}
-	return !matchesAny(o.Exclude, name)
-}
-
-func matchesAny(patterns []string, name string) bool {
-	for _, p := range patterns {
-		if actions.MatchName(p, name) {
-			return true
-		}
-	}
-	return false
-}

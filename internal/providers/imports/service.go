@@ -223,16 +223,16 @@ func (s *Service) receive(ctx context.Context, m *Import, document io.Reader) er
 	return nil
 }
 
-// forgetTimeout bounds how long the removal of an import that was not received whole may take. A worker removes what is
+// forgetTimeout bounds how long the removal of an import that is shown to no one may take. A worker removes what is
 // left.
 const forgetTimeout = 10 * time.Second
 
-// forget removes an import that was not received whole.
+// forget removes an import that is shown to no one: it was not received whole, or was deleted.
 func (s *Service) forget(ctx context.Context, m *Import) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetTimeout)
 	defer cancel()
 	if err := s.remove(ctx, m.Environment, m.ID); err != nil {
-		s.cfg.Logger.WarnContext(ctx, "cannot remove an import that was not received whole; it is removed later",
+		s.cfg.Logger.WarnContext(ctx, "cannot remove an import that is no longer needed; it is removed later",
 			slog.String("import_id", m.ID), slog.String("error", err.Error()))
 	}
 }
