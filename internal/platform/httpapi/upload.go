@@ -70,8 +70,8 @@ func (op Operation) acceptUpload(w http.ResponseWriter, r *http.Request, c *call
 	return true
 }
 
-// fieldsOf returns query parameters as the fields of a body. A value that a field
-// cannot have stays text, which its rules refuse.
+// fieldsOf returns query parameters as the fields of a body. A value that a field cannot have stays text, which its
+// rules refuse.
 func fieldsOf(query url.Values, registry huma.Registry, body *huma.Schema) map[string]any {
 	fields := map[string]any{}
 	for name, values := range query {

@@ -307,12 +307,17 @@ func (h *handlers) listed(ctx context.Context, row *ActionSummary, f format) ([]
 	if err != nil {
 		return nil, err
 	}
-	definition, err := toolformat.Render(toolformat.Format(f), &toolformat.Tool{Name: a.ToolName(), Action: a.Action,
-		Risk: a.Risk})
+	definition, err := render(a, f)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // a bug
+		return nil, err
 	}
 	return definition.JSON, nil
+}
+
+// render returns the definition of a tool in a format that is not the default.
+func render(a *catalog.Action, f format) (*toolformat.Definition, error) {
+	//nolint:wrapcheck // a bug
+	return toolformat.Render(toolformat.Format(f), &toolformat.Tool{Name: a.ToolName(), Action: a.Action, Risk: a.Risk})
 }
 
 // format is how an action is described.
@@ -376,10 +381,9 @@ func (h *handlers) action(ctx context.Context, in *actionInput) (*actionOutput, 
 			return nil, err //nolint:wrapcheck // a bug
 		}
 	} else {
-		definition, err := toolformat.Render(toolformat.Format(in.Format), &toolformat.Tool{Name: a.ToolName(),
-			Action: a.Action, Risk: a.Risk})
+		definition, err := render(a, in.Format)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // a bug
+			return nil, err
 		}
 		out.Body = described(definition.JSON)
 		if len(definition.Names) > 0 {
