@@ -45,6 +45,7 @@ func sampleCases() map[string]sampleCase {
 		"microsoft-graph":   {types: []string{"Microsoft.Graph.Message.created", "lifecycle.missed"}},
 		"none":              {accept: true, params: map[string]string{"event_type_pointer": "/type"}, types: []string{"order.paid"}},
 		"notion":            {types: []string{"page.created"}},
+		"paddle":            {types: []string{"subscription.created"}},
 		"pagerduty":         {types: []string{"incident.triggered"}},
 		"sendgrid":          {keys: true, secret: sendgridKey, types: []string{"delivered"}},
 		"shopify":           {types: []string{"orders.create"}},

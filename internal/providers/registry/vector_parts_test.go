@@ -20,9 +20,9 @@ func cloneRequest(r *verification.Request) *verification.Request {
 }
 
 // pairValue returns the value of a key in a list such as "t=1,v1=ab".
-func pairValue(t *testing.T, list, key string) string {
+func pairValue(t *testing.T, list, sep, key string) string {
 	t.Helper()
-	for pair := range strings.SplitSeq(list, ",") {
+	for pair := range strings.SplitSeq(list, sep) {
 		if value, ok := strings.CutPrefix(pair, key+"="); ok {
 			return value
 		}

@@ -37,6 +37,8 @@ type vector struct {
 	at, text, encoding string
 	// label stands before the signature and is mandatory, such as "sha256=".
 	label string
+	// pairSep separates the pairs of the signature's header, a comma unless set.
+	pairSep string
 	// signed are the parts under the signature: body, method, path, query, base (scheme and host), header:<name>,
 	// sig:<key> of the signature's header, or json:<pointer> and form:<name> of a body that is not signed as a whole.
 	// outside are parts of which it is known that the signature leaves them out.
@@ -84,6 +86,9 @@ func (v vector) check(t *testing.T) {
 	}
 	if v.scheme == "" {
 		v.scheme = "hmac"
+	}
+	if v.pairSep == "" {
+		v.pairSep = ","
 	}
 	one := v.connect(t, v.secret)
 	requireProved(t, one, v.request, v.scheme, "0")
@@ -171,7 +176,7 @@ func (v *vector) changes(t *testing.T, part string) []*verification.Request {
 		set = func(r *verification.Request, value string) { r.Header.Set(name, value) }
 	case "sig":
 		_, header, _ := strings.Cut(v.at, ":")
-		original = pairValue(t, v.request.Header.Get(header), name)
+		original = pairValue(t, v.request.Header.Get(header), v.pairSep, name)
 		set = func(r *verification.Request, value string) {
 			r.Header.Set(header, strings.Replace(r.Header.Get(header), name+"="+original, name+"="+value, 1))
 		}
@@ -297,9 +302,9 @@ func (v *vector) checkTimestamp(t *testing.T, one *verification.Verifier) {
 		requireReason(t, one, arrives(limit.outside), verification.ReasonTimestampOutOfRange)
 	}
 	if key, ok := strings.CutPrefix(v.timestamp, "sig:"); ok {
-		pair := key + "=" + pairValue(t, v.request.Header.Get(strings.TrimPrefix(v.at, "header:")), key)
+		pair := key + "=" + pairValue(t, v.request.Header.Get(strings.TrimPrefix(v.at, "header:")), v.pairSep, key)
 		for instead, reason := range map[string]verification.Reason{
-			"x=1": verification.ReasonTimestampMissing, key + "=": verification.ReasonTimestampMissing, pair + "," +
+			"x=1": verification.ReasonTimestampMissing, key + "=": verification.ReasonTimestampMissing, pair + v.pairSep +
 				pair: verification.ReasonTimestampMalformed, pair + ".0": verification.ReasonTimestampMalformed, key +
 				"=-1": verification.ReasonTimestampMalformed, key + "=" +
 				strings.Repeat("9", 20): verification.ReasonTimestampMalformed,
