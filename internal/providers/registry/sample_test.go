@@ -48,6 +48,7 @@ func sampleCases() map[string]sampleCase {
 		"notion":            {types: []string{"page.created"}},
 		"paddle":            {types: []string{"subscription.created"}},
 		"pagerduty":         {types: []string{"incident.triggered"}},
+		"razorpay":          {types: []string{"order.paid"}},
 		"sendgrid":          {keys: true, secret: sendgridKey, types: []string{"delivered"}},
 		"shopify":           {types: []string{"orders.create"}},
 		"slack":             {types: []string{"message", "slash_command./weather"}},
