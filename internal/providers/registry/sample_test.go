@@ -32,6 +32,7 @@ func sampleCases() map[string]sampleCase {
 		"cloudevents": {types: []string{"com.example.object.deleted"}},
 		"discord":     {keys: true, secret: "e7a11b5dd1b8e0e1c2c1b5b3d3e2e4b7cbd0b6d3f9f3dcf2b0dbd9bc1d2a5f3e", types: []string{"ENTITLEMENT_CREATE"}},
 		"dropbox":     {types: []string{"list_folder"}},
+		"elevenlabs":  {types: []string{"voice_removed"}},
 		"generic-hmac": {params: map[string]string{"event_type_pointer": "/type", "event_id_pointer": "/id",
 			"signed_content": "{ts}.{body}", "timestamp_header": "X-Timestamp", "prefix": "v1="}, types: []string{"order.paid"}},
 		"generic-token":     {params: map[string]string{"event_type_header": "X-Event-Type"}, types: []string{"order.paid"}},
