@@ -40,6 +40,7 @@ func sampleCases() map[string]sampleCase {
 		"github":            {types: []string{"push", "issues.opened", "pull_request_review.submitted"}},
 		"gitlab":            {types: []string{"push", "merge_request.open"}},
 		"hubspot":           {types: []string{"contact.creation"}},
+		"line":              {types: []string{"follow"}},
 		"linear":            {types: []string{"Issue.create"}},
 		"mailgun":           {types: []string{"delivered"}},
 		"meta":              {params: map[string]string{"verify_token": "5dEd0B0yqCmVd3rLxRhP"}, types: []string{"whatsapp_business_account.messages", "page.feed"}},
