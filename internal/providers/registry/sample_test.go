@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,6 +62,7 @@ func sampleCases() map[string]sampleCase {
 		"svix":              {secret: whsec, types: []string{"user.created"}},
 		"twilio":            {types: []string{"message.delivered", "call.completed", "onMessageAdded"}},
 		"typeform":          {types: []string{"form_response"}},
+		"workos":            {types: []string{"user.created"}},
 		"x":                 {types: []string{"tweet_create_events", "profile.update.bio"}},
 		"zendesk":           {types: []string{"zen:event-type:user.created"}},
 		"zoom":              {types: []string{"meeting.started"}},
@@ -90,7 +92,7 @@ func TestSamples(t *testing.T) {
 			if c.keys {
 				secrets = secrets[1:]
 			}
-			if slug == "standard-webhooks" || slug == "svix" {
+			if strings.HasPrefix(c.secret, "whsec_") {
 				secrets[0] = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 			}
 		}
