@@ -62,6 +62,7 @@ func sampleCases() map[string]sampleCase {
 		"svix":              {secret: whsec, types: []string{"user.created"}},
 		"twilio":            {types: []string{"message.delivered", "call.completed", "onMessageAdded"}},
 		"typeform":          {types: []string{"form_response"}},
+		"webflow":           {types: []string{"site_publish"}},
 		"workos":            {types: []string{"user.created"}},
 		"x":                 {types: []string{"tweet_create_events", "profile.update.bio"}},
 		"zendesk":           {types: []string{"zen:event-type:user.created"}},
