@@ -118,6 +118,17 @@ func TestCompileRefuses(t *testing.T) {
 		"ts of no pair": {func(d *verification.Declaration) {
 			d.Timestamp.From = "sig:t"
 		}, []string{"timestamp.from coherent"}},
+		"ts of a key in a list": {func(d *verification.Declaration) {
+			d.Timestamp.From, d.Signature[0].From = "sig:second", "header:X-Signature"
+		}, []string{"timestamp.from coherent"}},
+		"ts of two lists": {func(d *verification.Declaration) {
+			second := d.Signature[0]
+			second.From = "header:X-Signature-2"
+			d.Timestamp.From, d.Signature = "sig:first", append(d.Signature, second)
+		}, []string{"timestamp.from coherent"}},
+		"ts of a whole value": {func(d *verification.Declaration) {
+			d.Timestamp.From, d.Signature[0].Parse = "sig:first", verification.SignatureParse{}
+		}, []string{"timestamp.from coherent"}},
 		"timestamp format": {func(d *verification.Declaration) {
 			d.Timestamp.Format = "unix"
 		}, []string{"timestamp.format enum"}},

@@ -145,7 +145,8 @@ type KVParse struct {
 	Keys    []string `yaml:"keys"`
 }
 
-// ListParse reads a list. Elements without Prefix are passed over.
+// ListParse reads a list. Elements without Prefix are passed over. With a timestamp from sig:first the first element is
+// the timestamp.
 type ListParse struct {
 	Sep    string `yaml:"sep"`
 	Prefix string `yaml:"prefix"`
@@ -163,7 +164,8 @@ type PathParse struct {
 
 // TimestampRule defines when a webhook was signed and how old it may be.
 type TimestampRule struct {
-	// From is header:<name>, sig:<key> (a pair of the signature's kv header), json:<pointer> or form:<name>.
+	// From is header:<name>, sig:<key> (a pair of the signature's kv header), sig:first (the first element of its list),
+	// json:<pointer> or form:<name>.
 	From string `yaml:"from"`
 	// Format is unix_s (ten digits), unix_ms (thirteen digits) or rfc3339. The number of digits is fixed, so that the
 	// border between the timestamp and the next part under the signature cannot be moved.

@@ -176,6 +176,8 @@ func FuzzCompileTexts(f *testing.F) {
 	f.Add("header:X-Signature", "", "base64", "{id}.{ts}.{body}", "header:X-Ts", "unix_s", "{json:/a~1b}", "header:X-Id",
 		"AAAA")
 	f.Add("header:X-Signature", "v1", "base64url", "v0:{ts}:{body}", "sig:t", "rfc3339", "x", "json:/id", "t=1,v1=AA")
+	f.Add("header:X-Signature", "", "hex", "{ts}.{body}", "sig:first", "unix_s", "{json:/type}", "json:/id",
+		stamp(0)+",00")
 	f.Add("header:X-Signature", "v1", "hex", "{header:a}-{body}-{header:b}", "json:/t", "unix_ms", "{header:b}",
 		"json:/id", "v1=00")
 	f.Add("query:sig", "v1", "hex", "{method}{url_decoded}{body}{ts}", "header:X-Ts", "unix_ms", "{header:b}", "json:/id",
@@ -189,6 +191,7 @@ func FuzzCompileTexts(f *testing.F) {
 		parses := []verification.SignatureParse{
 			{Prefix: prefix},
 			{List: &verification.ListParse{Sep: " ", Prefix: prefix}},
+			{List: &verification.ListParse{Sep: ",", Prefix: prefix}},
 			{KV: &verification.KVParse{PairSep: ",", KVSep: "=", Keys: []string{prefix}}},
 		}
 		r := request(`{"id":"1","t":"`+stamp(0)+`000","a/b":"x","a":"1","sig":"00","items":[{"b":1,"sig":"00"}]}`,

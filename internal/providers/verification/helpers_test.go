@@ -71,6 +71,14 @@ func paired() verification.Declaration {
 	}, Event: verification.EventRules{Type: []string{"{json:/type}"}, ID: []string{"json:/id"}}}
 }
 
+// led has the timestamp and then the signatures in one list, as Recurly does.
+func led() verification.Declaration {
+	d := paired()
+	d.Signature[0].Parse = verification.SignatureParse{List: &verification.ListParse{Sep: ","}}
+	d.Timestamp.From = "sig:first"
+	return d
+}
+
 func mac(key, content string) []byte {
 	h := hmac.New(sha256.New, []byte(key))
 	h.Write([]byte(content))

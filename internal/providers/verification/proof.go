@@ -199,18 +199,28 @@ func (c *proofCompiler) compileSigned() {
 	}
 }
 
-// checkSignatureTimestamp makes sure that sig:<key> names a pair of the only signature header.
+// firstElement is the key of sig:<key> that names the first element of a list.
+const firstElement = "first"
+
+// checkSignatureTimestamp makes sure that sig:<key> names a pair of the only signature header, or the first element of
+// its list.
 func (c *proofCompiler) checkSignatureTimestamp() {
 	p := c.proof
 	if p.ts == nil || p.ts.src.kind != sourceSignature {
 		return
 	}
-	if len(p.signatures) != 1 || p.signatures[0].kv == nil || p.signatures[0].src.kind == sourceSequence {
-		c.problems.add(c.path+"timestamp.from", ruleCoherent, "sig:<key> needs exactly one signature, read with parse.kv")
-		return
-	}
-	if slices.Contains(p.signatures[0].kv.Keys, p.ts.src.name) {
-		c.problems.add(c.path+"timestamp.from", ruleCoherent, "names a key that contains signatures")
+	switch field := c.path + "timestamp.from"; {
+	case len(p.signatures) != 1 || p.signatures[0].src.kind == sourceSequence ||
+		p.signatures[0].kv == nil && p.signatures[0].list == nil:
+		c.problems.add(field, ruleCoherent,
+			"sig:<key> needs exactly one signature, read with parse.kv, and sig:first one that is read with parse.list")
+	case p.signatures[0].list != nil && p.ts.src.name != firstElement:
+		c.problems.add(field, ruleCoherent, "must be sig:first: the elements of parse.list have no keys")
+	case p.signatures[0].list != nil:
+		p.ts.src.name = "first element" // for messages; there is no key to look for
+	case slices.Contains(p.signatures[0].kv.Keys, p.ts.src.name):
+		c.problems.add(field, ruleCoherent, "names a key that contains signatures")
+	default:
 	}
 }
 

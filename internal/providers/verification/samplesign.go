@@ -184,7 +184,11 @@ func (r *signatureRule) write(signature []byte, ts *timestampRule, timestamp str
 		}
 		return pair
 	case r.list != nil:
-		return r.list.Prefix + text
+		element := r.list.Prefix + text
+		if ts != nil && ts.src.kind == sourceSignature {
+			element = timestamp + r.list.Sep + element
+		}
+		return element
 	case r.path != nil:
 		fields := make([]string, len(r.path.Fields))
 		for i, want := range r.path.Fields {

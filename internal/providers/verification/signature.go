@@ -35,7 +35,8 @@ type candidates struct {
 	rules    [maxSignatures]*signatureRule
 	count    int
 	elements int
-	// timestamp is the value of the key of the signature header that holds the timestamp, and how often it stood there.
+	// timestamp is the value of the signature header's key, or its first element, that holds the timestamp, and how often
+	// it stood there.
 	timestamp  string
 	timestamps int
 }
@@ -120,6 +121,12 @@ func (p *proof) read(rule *signatureRule, value string, c *candidates) bool {
 			}
 		})
 	case rule.list != nil:
+		if p.ts != nil && p.ts.src.kind == sourceSignature {
+			// An empty first element is a missing timestamp. The next one is not taken in its place.
+			c.timestamp, value, _ = strings.Cut(value, rule.list.Sep)
+			c.timestamps++
+			c.element()
+		}
 		return eachElement(value, rule.list.Sep, c, func(element string) {
 			if text, found := strings.CutPrefix(element, rule.list.Prefix); found {
 				c.add(rule, text)

@@ -20,7 +20,7 @@ const (
 	sourceMethod
 	sourceItem      // a value of one item of a batch
 	sourceJWT       // a claim of the token
-	sourceSignature // a key of the signature's own key-value header
+	sourceSignature // a key of the signature's own key-value header, or the first element of its list
 	sourceForm      // a field of a body that is a form
 	sourceMember    // the name of a member of the body's object
 	sourceItemMember

@@ -178,6 +178,43 @@ func TestVerifyKeyValueHeader(t *testing.T) {
 	}
 }
 
+// A list can begin with the timestamp, which is signed. It is at that place and at no other; signatures follow it.
+func TestVerifyListAfterTimestamp(t *testing.T) {
+	t.Parallel()
+	v := verifier(t, led(), testKey)
+	ts, body := stamp(0), `{"type":"x"}`
+	sig := hexMAC(testKey, ts+"."+body)
+	for _, header := range []string{
+		ts + "," + sig, ts + "," + hexMAC("old", "") + "," + sig, ts + ", " + sig + ",", ts + ",," + sig,
+		ts + strings.Repeat(",x", 30) + "," + sig,
+	} {
+		requireVerified(t, v, request(body, "X-Signature", header), "whs_0")
+	}
+	for header, reason := range map[string]verification.Reason{
+		ts:                                    verification.ReasonSignatureMalformed,
+		ts + ",":                              verification.ReasonSignatureMalformed,
+		ts + "," + sig[1:]:                    verification.ReasonSignatureMalformed,
+		"," + ts + "," + sig:                  verification.ReasonTimestampMissing,
+		" ," + sig:                            verification.ReasonTimestampMalformed,
+		sig + "," + ts:                        verification.ReasonSignatureMalformed,
+		sig + "," + sig:                       verification.ReasonTimestampMalformed,
+		ts + "0," + sig:                       verification.ReasonTimestampMalformed,
+		ts + " ," + sig:                       verification.ReasonTimestampMalformed,
+		stamp(1e9) + "," + sig:                verification.ReasonSignatureMismatch,
+		ts + "," + hexMAC(testKey, body):      verification.ReasonSignatureMismatch,
+		ts + "," + hexMAC("old", ts+"."+body): verification.ReasonSignatureMismatch,
+		ts + strings.Repeat(",x", 31) + "," + sig: verification.ReasonSignatureMalformed,
+	} {
+		requireRefused(t, v, request(body, "X-Signature", header), reason)
+	}
+	requireRefused(t, v, request(body, "X-Signature", ts+","+sig, "X-Signature", ts+","+sig),
+		verification.ReasonSignatureMalformed)
+	requireRefused(t, v, request(body+" ", "X-Signature", ts+","+sig), verification.ReasonSignatureMismatch)
+	late := request(body, "X-Signature", ts+","+sig)
+	late.Now = late.Now.Add(301 * time.Second)
+	requireRefused(t, v, late, verification.ReasonTimestampOutOfRange)
+}
+
 // Any one of several signature headers is enough, and each may stand once only.
 func TestVerifySeveralSignatureHeaders(t *testing.T) {
 	t.Parallel()
