@@ -53,6 +53,7 @@ func sampleCases() map[string]sampleCase {
 		"paddle":            {types: []string{"subscription.created"}},
 		"pagerduty":         {types: []string{"incident.triggered"}},
 		"razorpay":          {types: []string{"order.paid"}},
+		"recurly":           {types: []string{"account.created", "subscription.pause.scheduled"}},
 		"resend":            {secret: whsec, types: []string{"contact.created"}},
 		"sendgrid":          {keys: true, secret: sendgridKey, types: []string{"delivered"}},
 		"shopify":           {types: []string{"orders.create"}},
