@@ -52,6 +52,7 @@ func sampleCases() map[string]sampleCase {
 		"notion":            {types: []string{"page.created"}},
 		"paddle":            {types: []string{"subscription.created"}},
 		"pagerduty":         {types: []string{"incident.triggered"}},
+		"quickbooks":        {types: []string{"qbo.invoice.updated.v1"}},
 		"razorpay":          {types: []string{"order.paid"}},
 		"recurly":           {types: []string{"account.created", "subscription.pause.scheduled"}},
 		"resend":            {secret: whsec, types: []string{"contact.created"}},
