@@ -68,6 +68,7 @@ func sampleCases() map[string]sampleCase {
 		"webflow":           {types: []string{"site_publish"}},
 		"workos":            {types: []string{"user.created"}},
 		"x":                 {types: []string{"tweet_create_events", "profile.update.bio"}},
+		"xero":              {types: []string{"INVOICE.CREATE"}},
 		"zendesk":           {types: []string{"zen:event-type:user.created"}},
 		"zoom":              {types: []string{"meeting.started"}},
 	}
