@@ -50,6 +50,7 @@ func sampleCases() map[string]sampleCase {
 		"mux":               {types: []string{"video.asset.created"}},
 		"none":              {accept: true, params: map[string]string{"event_type_pointer": "/type"}, types: []string{"order.paid"}},
 		"notion":            {types: []string{"page.created"}},
+		"okta":              {types: []string{"user.account.lock"}},
 		"paddle":            {types: []string{"subscription.created"}},
 		"pagerduty":         {types: []string{"incident.triggered"}},
 		"quickbooks":        {types: []string{"qbo.invoice.updated.v1"}},
