@@ -66,6 +66,7 @@ func sampleCases() map[string]sampleCase {
 		"svix":              {secret: whsec, types: []string{"user.created"}},
 		"twilio":            {types: []string{"message.delivered", "call.completed", "onMessageAdded"}},
 		"typeform":          {types: []string{"form_response"}},
+		"vercel":            {types: []string{"deployment.created"}},
 		"webflow":           {types: []string{"site_publish"}},
 		"workos":            {types: []string{"user.created"}},
 		"x":                 {types: []string{"tweet_create_events", "profile.update.bio"}},
