@@ -68,6 +68,7 @@ func sampleCases() map[string]sampleCase {
 		"typeform":          {types: []string{"form_response"}},
 		"vercel":            {types: []string{"deployment.created"}},
 		"webflow":           {types: []string{"site_publish"}},
+		"woocommerce":       {types: []string{"product.updated", "action.woocommerce_add_to_cart"}},
 		"workos":            {types: []string{"user.created"}},
 		"x":                 {types: []string{"tweet_create_events", "profile.update.bio"}},
 		"xero":              {types: []string{"INVOICE.CREATE"}},
