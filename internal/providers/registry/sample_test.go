@@ -64,6 +64,7 @@ func sampleCases() map[string]sampleCase {
 		"standard-webhooks": {secret: whsec, types: []string{"invoice.paid"}},
 		"stripe":            {types: []string{"invoice.paid"}},
 		"svix":              {secret: whsec, types: []string{"user.created"}},
+		"telegram":          {types: []string{"callback_query"}},
 		"twilio":            {types: []string{"message.delivered", "call.completed", "onMessageAdded"}},
 		"typeform":          {types: []string{"form_response"}},
 		"vercel":            {types: []string{"deployment.created"}},
