@@ -53,6 +53,7 @@ func sampleCases() map[string]sampleCase {
 		"okta":              {types: []string{"user.account.lock"}},
 		"paddle":            {types: []string{"subscription.created"}},
 		"pagerduty":         {types: []string{"incident.triggered"}},
+		"postmark":          {types: []string{"Bounce", "Inbound"}},
 		"quickbooks":        {types: []string{"qbo.invoice.updated.v1"}},
 		"razorpay":          {types: []string{"order.paid"}},
 		"recurly":           {types: []string{"account.created", "subscription.pause.scheduled"}},
