@@ -64,6 +64,7 @@ func sampleCases() map[string]sampleCase {
 		"square":            {types: []string{"payment.updated"}},
 		"standard-webhooks": {secret: whsec, types: []string{"invoice.paid"}},
 		"stripe":            {types: []string{"invoice.paid"}},
+		"supabase":          {secret: whsec, types: []string{"send_email"}},
 		"svix":              {secret: whsec, types: []string{"user.created"}},
 		"telegram":          {types: []string{"callback_query"}},
 		"twilio":            {types: []string{"message.delivered", "call.completed", "onMessageAdded"}},
