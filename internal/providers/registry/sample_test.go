@@ -48,6 +48,7 @@ func sampleCases() map[string]sampleCase {
 		"meta":              {params: map[string]string{"verify_token": "5dEd0B0yqCmVd3rLxRhP"}, types: []string{"whatsapp_business_account.messages", "page.feed"}},
 		"microsoft":         {types: []string{"Microsoft.Graph.Message.created"}},
 		"microsoft-graph":   {types: []string{"Microsoft.Graph.Message.created", "lifecycle.missed"}},
+		"monday":            {types: []string{"update_column_value"}},
 		"mux":               {types: []string{"video.asset.created"}},
 		"none":              {accept: true, params: map[string]string{"event_type_pointer": "/type"}, types: []string{"order.paid"}},
 		"notion":            {types: []string{"page.created"}},
