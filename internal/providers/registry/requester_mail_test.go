@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/outbound"
 )
 
@@ -46,4 +47,34 @@ func TestMailgunRequests(t *testing.T) {
 	require.True(t, denied.ScopeMissing && !denied.AuthFailed)
 	require.Equal(t, "Access denied", denied.Message)
 	require.True(t, r.judge(429, `{"message":"Too many requests"}`).Limited)
+}
+
+// Zoom's two kinds of apps have the same token endpoint, a server-to-server app with the account and a grant of Zoom's
+// own. The user is that of a response in Zoom's description of its API.
+func TestZoomRequests(t *testing.T) {
+	t.Parallel()
+	user := requests(t, "zoom", "oauth2", nil, []string{"access_token", "a"})
+	req, v, account := user.probe(t, 200, `{"id":"KDcuGIm1QgePTO8WbOqwIQ","email":"jchill@example.com","type":2}`)
+	require.Equal(t, "GET https://api.zoom.us/v2/users/me", target(req))
+	require.Equal(t, "Bearer a", req.Header.Get("Authorization"))
+	require.True(t, v.OK)
+	require.Equal(t, outbound.Account{ID: "KDcuGIm1QgePTO8WbOqwIQ", Label: "jchill@example.com"}, account)
+	at := user.endpoints(t)
+	require.Equal(t, []string{"https://zoom.us/oauth/authorize", "https://zoom.us/oauth/token", "https://zoom.us/oauth/revoke"},
+		[]string{at.AuthorizeURL, at.TokenURL, at.RevokeURL})
+	require.Equal(t, []string{"api.zoom.us", "zoom.us"}, user.hosts(t))
+
+	server := requests(t, "zoom", "server_to_server", []string{"account_id", "Acc1"},
+		[]string{"client_id", "c", "client_secret", "s", "access_token", "a"})
+	at = server.endpoints(t)
+	require.Equal(t, "https://zoom.us/oauth/token", at.TokenURL)
+	require.Equal(t, map[string]secretbox.Secret{"grant_type": "account_credentials", "account_id": "Acc1"}, at.TokenParams)
+	require.Equal(t, []string{"T", "", "1h0m0s", "user:read:admin"}, server.token(t,
+		`{"access_token":"T","token_type":"bearer","expires_in":3600,"scope":"user:read:admin"}`))
+	_, problems := server.engine.ResolveConfig("server_to_server", nil)
+	require.Len(t, problems, 1)
+
+	require.True(t, user.judge(401, `{"code":124,"message":"Invalid access token."}`).AuthFailed)
+	missing := user.judge(400, `{"code":4711,"message":"Invalid access token, does not contain scopes:[meeting:write]."}`)
+	require.True(t, missing.ScopeMissing && !missing.AuthFailed)
 }
