@@ -21,6 +21,8 @@ func TestAWSRequests(t *testing.T) {
 	require.Contains(t, req.Header.Get("Authorization"), "Credential=AKIAIOSFODNN7EXAMPLE/20260304/eu-central-1/s3/aws4_request")
 	require.Equal(t, "temporary", req.Header.Get("X-Amz-Security-Token"))
 	require.NotEmpty(t, req.Header.Get("X-Amz-Content-Sha256"))
+	req = r.send(t, outbound.Outgoing{Method: "PUT", Path: "/bucket/b", Header: http.Header{"X-Amz-Copy-Source": {"bucket/a"}}})
+	require.Contains(t, req.Header.Get("Authorization"), ";x-amz-copy-source;", "S3 requires that the source is signed")
 	require.Equal(t, []string{"s3.eu-central-1.amazonaws.com", "sts.eu-central-1.amazonaws.com"}, r.hosts(t))
 	req, v, account := r.probe(t, 200, `{"GetCallerIdentityResponse":{"GetCallerIdentityResult":{"Account":"123456789012",`+
 		`"Arn":"arn:aws:iam::123456789012:user/gateway","UserId":"AIDAJ"},"ResponseMetadata":{"RequestId":"r"}}}`)
