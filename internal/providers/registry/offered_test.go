@@ -50,11 +50,11 @@ func TestEveryModeIsUsed(t *testing.T) {
 // tests each of them, refused credentials and limits that are recognized, and a message for people.
 func TestExpectedProviders(t *testing.T) {
 	t.Parallel()
-	// Those without a documented limit of requests.
-	unlimited := []string{"twilio"}
+	// Those that do not document Retry-After.
+	unlimited := []string{"twilio", "sendgrid"}
 	for _, slug := range []string{"github", "gitlab", "slack", "stripe", "google", "microsoft", "notion", "linear", "jira",
 		"hubspot", "salesforce", "zendesk", "shopify", "twilio", "discord", "asana", "airtable", "openai", "anthropic",
-		"aws", "trello"} {
+		"aws", "trello", "sendgrid", "mailgun", "zoom", "cloudflare", "digitalocean"} {
 		e := engine(t, slug)
 		for _, m := range e.Modes() {
 			require.NotEmpty(t, m.DocsURL, "%s %s", slug, m.Name)

@@ -32,6 +32,7 @@ func sampleCases() map[string]sampleCase {
 		"circleci":    {types: []string{"workflow-completed", "job-completed"}},
 		"clickup":     {types: []string{"taskUpdated"}},
 		"cloudevents": {types: []string{"com.example.object.deleted"}},
+		"cloudflare":  {types: []string{"http_alert_origin_error"}},
 		"discord":     {keys: true, secret: "e7a11b5dd1b8e0e1c2c1b5b3d3e2e4b7cbd0b6d3f9f3dcf2b0dbd9bc1d2a5f3e", types: []string{"ENTITLEMENT_CREATE"}},
 		"dropbox":     {types: []string{"list_folder"}},
 		"elevenlabs":  {types: []string{"voice_removed"}},
