@@ -76,7 +76,7 @@ func Words(files []File, terms []Term) ([]Finding, error) {
 				return nil, err
 			}
 		case strings.HasPrefix(f.Path, "deploy/"), strings.HasPrefix(f.Path, "definitions/"):
-			w.text(f.Path, 1, blank(knownTypes, f.Text))
+			w.text(f.Path, 1, blank(providersWords, f.Text))
 		}
 	}
 	return w.findings, nil
@@ -105,9 +105,9 @@ func newWords(terms []Term) *words {
 }
 
 var (
-	// knownTypes are the types in a definition, which are the provider's words.
-	knownTypes = regexp.MustCompile(`(?m)^    known: \[[^\]]*\]$`)
-	codeSpan   = regexp.MustCompile("``[^`]+``|`[^`]*`")
+	// providersWords are types and values in a definition, which are the provider's words.
+	providersWords = regexp.MustCompile(`(?m)^    known: \[[^\]]*\]$|\benum: \[[^\]]*\]`)
+	codeSpan       = regexp.MustCompile("``[^`]+``|`[^`]*`")
 	// A sentence begins a text, a paragraph, a list item or a table cell, or follows another. The last group is the
 	// character that ends it.
 	nounClause = regexp.MustCompile(`(?m)(?:\A|[.:!?]\s+|\n\s*\n\s*|^[ \t]*(?:[-*]|[0-9]+\.)\s+|\|\s*)` +

@@ -77,6 +77,8 @@ func TestWordsFindsEachKindOfText(t *testing.T) {
 		"changelog": {"CHANGELOG.md", "## Unreleased\n\nAn answer.\n\n## 1\n\nAn answer.\n",
 			`CHANGELOG.md:3: say response, not "answer"`},
 		"alert rule": {"deploy/a.yml", "summary: an answer\n", `deploy/a.yml:1: say response, not "answer"`},
+		"text next to values": {"definitions/a.yaml", "a: {enum: [no-answer], description: The answer.}\n",
+			`definitions/a.yaml:1: say response, not "answer"`},
 		"noun clause": {"docs/a.md", "It comes. What comes is stored.\n",
 			`docs/a.md:1: name the subject: a sentence does not begin with "What"`},
 		"noun clause in a list": {"docs/a.md", "- Who comes is let in.\n",
@@ -106,6 +108,8 @@ func TestWordsLeavesTheRestAlone(t *testing.T) {
 		"question":           {"docs/a.md", "What is sent? All of it.\n"},
 		"example in OpenAPI": {"openapi/openapi.json", "{\n  \"example\": \"answer\"\n}\n"},
 		"released":           {"CHANGELOG.md", "## Unreleased\n\n## 1\n\nAn answer.\n"},
+		"provider's types":   {"definitions/a.yaml", "    known: [call.answered,\n      call.no-answer]\n"},
+		"provider's values":  {"definitions/a.yaml", "a: {type: string, enum: [answered,\n  no-answer]}\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -78,7 +78,7 @@ func TestCloudflareRequests(t *testing.T) {
 	require.Equal(t, outbound.Account{ID: "023e105f4ecef8ad9ca31a8372d0c353", Label: "user@example.com"}, found)
 }
 
-// An envelope with an error is a failure whatever its status; a value of Workers KV has no envelope.
+// An envelope with an error is a failure with any status; a value of Workers KV has no envelope.
 func TestCloudflareErrors(t *testing.T) {
 	t.Parallel()
 	r := requests(t, "cloudflare", "token", nil, []string{"token", "t"})
