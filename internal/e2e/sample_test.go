@@ -31,6 +31,7 @@ func sampled() map[string]struct {
 		"circleci":        {"workflow-completed", nil},
 		"clickup":         {"taskUpdated", nil},
 		"cloudevents":     {"com.example.created", nil},
+		"cloudflare":      {"http_alert_origin_error", nil},
 		"dropbox":         {"list_folder", nil},
 		"elevenlabs":      {"voice_removed", nil},
 		"generic-hmac":    {"order.paid", params(object{"event_type_pointer": "/type"})},

@@ -25,7 +25,8 @@ func TestSendGridRequests(t *testing.T) {
 	require.Equal(t, []string{"api.eu.sendgrid.com"}, r.hosts(t))
 	v = r.judge(429, `{"errors":[{"field":null,"message":"too many requests"}]}`, "X-RateLimit-Limit", "150",
 		"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1772600797")
-	require.Equal(t, outbound.Verdict{Limited: true, Retryable: true, Wait: 30 * time.Second, Message: "too many requests"}, v)
+	require.Equal(t, outbound.Verdict{Limited: true, Retryable: true, Wait: 30 * time.Second,
+		Message: "too many requests"}, v)
 	require.True(t, r.judge(401, `{"errors":[{"message":"authorization required"}]}`).AuthFailed)
 	_, problems := r.engine.ResolveConfig("api_key", map[string]string{"host": "api.evil.example"})
 	require.Len(t, problems, 1)
