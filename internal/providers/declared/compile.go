@@ -80,7 +80,7 @@ func Compile(d *Declaration, engine *outbound.Engine) ([]*actions.Action, *Rules
 			c.add(field, "must be at most 48 lower-case letters, digits and underscores, and begin with a letter")
 			continue
 		}
-		call := a.Method + " " + unnamed(a.Path)
+		call := a.Method + " " + unnamed(a.Path) + a.GraphQL // operations of GraphQL share a path
 		if other, found := taken[call]; found {
 			c.add(field, "has the method and path of %s", other)
 		}
@@ -133,17 +133,25 @@ func (c *compiler) action(field, name string, a *Action) *actions.Action {
 	for i := range list {
 		out.Parameters = append(out.Parameters, list[i].parameter)
 	}
-	out.Body = c.body(field, a, list)
+	operation := c.graphQL(field, a, list)
+	if operation != nil {
+		out.Body = operation.body(a)
+	} else {
+		out.Body = c.body(field, a, list)
+	}
 	out.Input = c.written(field+".input", func(w *writer) { w.flat(list) })
 	if a.Output != nil {
 		c.schemas.check(field+".output", a.Output, 0)
 		out.Output = c.written(field+".output", func(w *writer) { w.schema(a.Output) })
 	}
-	out.Pagination = c.pages(field+".pagination", a, list)
+	out.Pagination = c.pages(field+".pagination", a, list, operation)
 	out.Idempotency = c.key(field+".idempotency", a)
 	out.Call = risk.Call{Method: a.Method, Path: a.Path, Name: name, Summary: a.Title}
 	if strings.EqualFold(name, a.Method) {
 		out.Call.Name = "" // such as post, which as a word would be a message that people see
+	}
+	if operation != nil {
+		out.Call = operation.call(out.Call)
 	}
 	if len(out.Scopes) > 0 {
 		out.Call.Scopes = out.Scopes[0]

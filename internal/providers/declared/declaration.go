@@ -62,6 +62,9 @@ type Action struct {
 	Required []string `yaml:"required"`
 	// Body says how the body is written; only actions with inputs in the body have one.
 	Body Body `yaml:"body"`
+	// GraphQL is the text of one GraphQL query or mutation, with its fragments, for POST. Its variables are exactly the
+	// inputs. Output describes the whole response, with data.
+	GraphQL string `yaml:"graphql"`
 	// Output describes a successful response; nil if it is not known.
 	Output *Schema `yaml:"output"`
 	// Pagination has the differences from the definition's, or is none. With a type it stands alone.

@@ -265,6 +265,8 @@ func (c *compiler) checkHeader(field string, in *Input, out *input) {
 // bodyOf returns the form of an action's body.
 func (c *compiler) bodyOf(a *Action) Body {
 	switch {
+	case a.GraphQL != "":
+		return BodyJSON
 	case a.Body != "":
 		return a.Body
 	case c.actions.Body != "":

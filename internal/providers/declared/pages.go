@@ -36,16 +36,21 @@ func pagination(d *Pagination) actions.Pagination {
 		MaxSize: d.MaxSize, Next: d.Next, NextOfLast: d.NextOfLast, More: d.More, First: d.First}
 }
 
-// pages says how the list of an action continues; nil if it does not.
-func (c *compiler) pages(field string, a *Action, list []input) *actions.Pagination {
+// pages says how the list of an action continues; nil if it does not. The usual way is that of the definition, or
+// the one that a GraphQL operation shows.
+func (c *compiler) pages(field string, a *Action, list []input, operation *graphQL) *actions.Pagination {
+	usual := c.pagination
+	if shown := operation.pages(list); shown != nil {
+		usual = shown
+	}
 	has := func(name string) bool {
 		return slices.ContainsFunc(list, func(in input) bool { return in.parameter.Property == name })
 	}
 	d := a.Pagination
 	var p actions.Pagination
 	switch {
-	case d == nil && c.pagination != nil && recognised(c.pagination, has):
-		p = *c.pagination
+	case d == nil && usual != nil && recognised(usual, has):
+		p = *usual
 	case d == nil:
 		return nil
 	case d.Text == none:
@@ -55,11 +60,11 @@ func (c *compiler) pages(field string, a *Action, list []input) *actions.Paginat
 		return nil
 	case d.Type != "":
 		p = pagination(d)
-	case c.pagination == nil:
+	case usual == nil:
 		c.add(field+".type", "is missing, and the definition has no pagination")
 		return nil
 	default:
-		p = changed(*c.pagination, d)
+		p = changed(*usual, d)
 	}
 	before := len(c.problems)
 	c.checkPages(field, &p)

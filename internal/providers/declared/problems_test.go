@@ -114,6 +114,7 @@ func FuzzCompile(f *testing.F) {
 	f.Add(one("method: GET, path: /a, input: {x: {in: header, type: object, style: each}}"))
 	f.Add(one("method: POST, path: '/a/{x}', input: {x: {type: [string, integer], enum: [1, a, null]}, " +
 		"y: {anyOf: [{}, {}]}}"))
+	f.Add(issues)
 	f.Add("pagination: {type: link, size: n}\nrisk: {rules: [{match: {path: /**}, level: low}]}\n")
 	e := engine(f)
 	f.Fuzz(func(t *testing.T, text string) {

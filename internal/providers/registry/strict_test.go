@@ -145,6 +145,7 @@ actions:
       title: Do another thing
       method: POST
       path: /others
+      graphql: "mutation ($x: String) { other(x: $x) { id } }"
       input:
         x:
           type: string
