@@ -80,7 +80,7 @@ func TestShippedRisks(t *testing.T) {
 			name := slug + "/" + a.Name
 			of := risk.Assess(&a.Call)
 			levels[name], flags[name] = of.Level, of.Flags
-			reads := a.Method == http.MethodGet || a.Method == http.MethodHead
+			reads := a.Call.Method == http.MethodGet || a.Call.Method == http.MethodHead
 			if !reads {
 				require.NotNil(t, a.Call.Definition, name)
 				require.NotEmpty(t, a.Call.Definition.Operation, name)
