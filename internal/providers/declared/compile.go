@@ -218,8 +218,9 @@ func checkPath(path string) string {
 			return "has a character that a path cannot have; parameters of the query are inputs"
 		}
 	}
-	for segment := range strings.SplitSeq(bare[1:], "/") {
-		if segment == "." || segment == ".." || segment == "" && bare != "/" {
+	segments := strings.Split(bare[1:], "/")
+	for i, segment := range segments { // some servers need a slash at the end
+		if segment == "." || segment == ".." || segment == "" && i < len(segments)-1 {
 			return "has an empty segment, or one of dots"
 		}
 	}

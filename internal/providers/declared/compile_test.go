@@ -162,7 +162,9 @@ func TestPlaces(t *testing.T) {
 		require.Equal(t, []actions.Parameter{want}, list[0].Parameters, fields)
 		schema(t, list[0].Input)
 	}
-	list, _ := good(t, one("method: PUT, path: /a, input: {x: {in: whole_body, type: string, format: binary}}, "+
+	list, _ := good(t, one("method: GET, path: /a/"))
+	require.Equal(t, "/a/", list[0].Path)
+	list, _ = good(t, one("method: PUT, path: /a, input: {x: {in: whole_body, type: string, format: binary}}, "+
 		"required: [x]"))
 	require.Equal(t, actions.Body{ContentType: "application/octet-stream", Required: true}, list[0].Body)
 }
