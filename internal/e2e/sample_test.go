@@ -60,6 +60,7 @@ func sampled() map[string]struct {
 		"razorpay":          {"order.paid", nil},
 		"recurly":           {"account.created", nil},
 		"resend":            {"contact.created", object{"webhook_secret": standardSecret}},
+		"sentry":            {"issue.created", nil},
 		"shopify":           {"orders.create", nil},
 		"slack":             {"message", nil},
 		"square":            {"payment.updated", nil},

@@ -63,6 +63,7 @@ func sampleCases() map[string]sampleCase {
 		"recurly":           {types: []string{"account.created", "subscription.pause.scheduled"}},
 		"resend":            {secret: whsec, types: []string{"contact.created"}},
 		"sendgrid":          {keys: true, secret: sendgridKey, types: []string{"delivered"}},
+		"sentry":            {types: []string{"issue.created", "metric_alert.critical"}},
 		"shopify":           {types: []string{"orders.create"}},
 		"slack":             {types: []string{"message", "slash_command./weather"}},
 		"square":            {types: []string{"payment.updated"}},
