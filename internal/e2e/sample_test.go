@@ -41,6 +41,7 @@ func sampled() map[string]struct {
 		"gitlab":          {"push", nil},
 		"hubspot":         {"contact.creation", nil},
 		"line":            {"follow", nil},
+		"intercom":        {"contact.user.created", nil},
 		"jira":            {"jira.issue_created", nil},
 		"linear":          {"Issue.create", nil},
 		"mailgun":         {"delivered", nil},

@@ -44,6 +44,7 @@ func sampleCases() map[string]sampleCase {
 		"gitlab":            {types: []string{"push", "merge_request.open"}},
 		"hubspot":           {types: []string{"contact.creation"}},
 		"line":              {types: []string{"follow"}},
+		"intercom":          {types: []string{"contact.user.created", "conversation.user.replied"}},
 		"jira":              {types: []string{"jira.issue_created", "comment_created"}},
 		"linear":            {types: []string{"Issue.create"}},
 		"mailgun":           {types: []string{"delivered"}},
