@@ -21,6 +21,8 @@ type Action struct {
 	// Method is upper-case. Path is a template with names in braces, relative to the base URL; empty for the base URL
 	// itself.
 	Method, Path string
+	// BaseURL is a template, as the provider's base URL is, that stands in its place; empty for the provider's.
+	BaseURL string
 	// Input is a JSON Schema (2020-12) of one flat object, and Output that of a successful response; nil if it is not
 	// known.
 	Input, Output json.RawMessage

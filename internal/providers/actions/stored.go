@@ -20,6 +20,7 @@ type stored struct {
 	DocsURL     string          `json:"u,omitempty"`
 	Method      string          `json:"m"`
 	Path        string          `json:"p"`
+	BaseURL     string          `json:"h,omitempty"`
 	Input       json.RawMessage `json:"i,omitempty"`
 	Output      json.RawMessage `json:"o,omitempty"`
 	Parameters  []Parameter     `json:"a,omitempty"`

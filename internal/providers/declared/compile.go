@@ -80,7 +80,7 @@ func Compile(d *Declaration, engine *outbound.Engine) ([]*actions.Action, *Rules
 			c.add(field, "must be at most 48 lower-case letters, digits and underscores, and begin with a letter")
 			continue
 		}
-		call := a.Method + " " + unnamed(a.Path) + a.GraphQL // operations of GraphQL share a path
+		call := a.Method + " " + a.BaseURL + unnamed(a.Path) + a.GraphQL // operations of GraphQL share a path
 		if other, found := taken[call]; found {
 			c.add(field, "has the method and path of %s", other)
 		}
@@ -127,8 +127,14 @@ func (c *compiler) action(field, name string, a *Action) *actions.Action {
 	if wrong := checkPath(a.Path); wrong != "" {
 		c.add(field+".path", "%s", wrong)
 	}
+	if a.BaseURL != "" {
+		if wrong := outbound.CheckBaseURL(c.engine, a.BaseURL); wrong != "" {
+			c.add(field+".base_url", "%s", wrong)
+		}
+	}
 	out := &actions.Action{Name: name, Title: a.Title, Description: strings.TrimSpace(a.Description), Tags: a.Tags,
-		Deprecated: a.Deprecated, DocsURL: a.DocsURL, Method: a.Method, Path: a.Path, Scopes: c.scopes(field, a.Scopes)}
+		Deprecated: a.Deprecated, DocsURL: a.DocsURL, Method: a.Method, Path: a.Path, BaseURL: a.BaseURL,
+		Scopes: c.scopes(field, a.Scopes)}
 	list := c.inputs(field, a)
 	for i := range list {
 		out.Parameters = append(out.Parameters, list[i].parameter)

@@ -248,3 +248,18 @@ actions:
 	require.Nil(t, list[3].Pagination)
 	require.Equal(t, &actions.Pagination{Type: actions.PagesByNumber, Parameter: "n", First: 1}, list[4].Pagination)
 }
+
+// Actions can be at a base URL of their own, and two that differ in it alone are two.
+func TestBaseURLs(t *testing.T) {
+	t.Parallel()
+	list, _ := good(t, `
+actions:
+  inline:
+    a: {title: A, method: GET, path: /a}
+    b: {title: B, method: GET, path: /a, base_url: "https://api.acme.example/v3"}
+    c: {title: C, method: GET, path: /a, base_url: "https://api.acme.example/v4"}
+`)
+	require.Empty(t, list[0].BaseURL)
+	require.Equal(t, "https://api.acme.example/v3", list[1].BaseURL)
+	require.Equal(t, "https://api.acme.example/v4", list[2].BaseURL)
+}

@@ -46,6 +46,10 @@ type Action struct {
 	Method string `yaml:"method"`
 	// Path is relative to the base URL. It has names of inputs in braces, such as /repos/{owner}/{repo}.
 	Path string `yaml:"path"`
+	// BaseURL stands in place of the definition's, for a part of the API that is at another host or below another path. It
+	// is a template as that is, and begins with https:// or a field of type url. Its host is one of allowed_hosts, and the
+	// same for all connections, or one to which credentials of each mode go anyway. Empty for the definition's.
+	BaseURL string `yaml:"base_url"`
 	// Tags group actions; lower-case words joined by hyphens.
 	Tags []string `yaml:"tags"`
 	// Scopes are the OAuth scopes that permit the call. One of the entries is enough; scopes that are needed together are

@@ -1,7 +1,6 @@
 package outbound
 
 import (
-	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -308,17 +307,16 @@ func (c *compiler) checkUse() {
 // checkSamples renders every URL with values that its fields may have.
 func (c *compiler) checkSamples() {
 	report := func(field string, u *urlTemplate, err error) {
-		var config *ConfigError
-		if !errors.As(err, &config) {
+		message := problemOf(err)
+		switch message {
+		case "":
 			return
-		}
-		message := config.Problems[0].Message
-		if message == errHostElsewhere {
+		case errHostElsewhere:
 			message += "; if credentials may go there, add the line: - " + u.hostEntry()
 		}
 		c.problems.add(field, "%s", message)
 	}
-	for _, config := range c.samples() {
+	for _, config := range samples(c.Engine) {
 		for i, m := range c.modes {
 			r := c.renderer(&Values{Target: Target{Config: config, AllowHTTP: true}, Credentials: sampleCredentials(m),
 				Client: Client{ID: "sample", Secret: "sample", PrivateKey: "sample"}, Now: time.Unix(1, 0)}, m)
@@ -346,16 +344,16 @@ func (c *compiler) checkSamples() {
 }
 
 // samples returns values with which the definition is checked: for every listed value one set at least.
-func (c *compiler) samples() []Config {
+func samples(e *Engine) []Config {
 	base := Config{}
-	for i := range c.fields {
-		base[c.fields[i].Name] = secretbox.Secret(c.fields[i].sample())
+	for i := range e.fields {
+		base[e.fields[i].Name] = secretbox.Secret(e.fields[i].sample())
 	}
 	out := []Config{base}
-	for i := range c.fields {
-		for _, value := range c.fields[i].Enum {
+	for i := range e.fields {
+		for _, value := range e.fields[i].Enum {
 			varied := maps.Clone(base)
-			varied[c.fields[i].Name] = secretbox.Secret(value)
+			varied[e.fields[i].Name] = secretbox.Secret(value)
 			out = append(out, varied)
 		}
 	}

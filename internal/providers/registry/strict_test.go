@@ -146,6 +146,7 @@ actions:
       method: POST
       path: /others
       graphql: "mutation ($x: String) { other(x: $x) { id } }"
+      base_url: https://api.acme.example/v2
       input:
         x:
           type: string

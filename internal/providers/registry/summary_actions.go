@@ -15,6 +15,8 @@ type ActionSummary struct {
 	Title  string `json:"title"`
 	Method string `json:"method"`
 	Path   string `json:"path"`
+	// BaseURL stands in place of the definition's; empty for an action below that.
+	BaseURL string `json:"base_url,omitempty"`
 	// Risk is that of the definition, without overrides of a provider configuration.
 	Risk       risk.Level `json:"risk"`
 	Deprecated bool       `json:"deprecated,omitempty"`
@@ -24,7 +26,7 @@ type ActionSummary struct {
 func summarizeActions(list []*actions.Action) []ActionSummary {
 	out := []ActionSummary{}
 	for _, a := range list {
-		out = append(out, ActionSummary{Name: a.Name, Title: a.Title, Method: a.Method, Path: a.Path,
+		out = append(out, ActionSummary{Name: a.Name, Title: a.Title, Method: a.Method, Path: a.Path, BaseURL: a.BaseURL,
 			Risk: risk.Assess(&a.Call).Level, Deprecated: a.Deprecated, DocsURL: a.DocsURL})
 	}
 	return out

@@ -250,6 +250,9 @@ type action struct {
 	Description string `json:"description"`
 	// The provider's page about it; `null` if none is known.
 	DocsURL *string `json:"docs_url" example:"https://docs.github.com/en/rest/issues/issues#create-an-issue"`
+	// Where the path begins, in place of the provider's `base_urls`: a template, in which `${config.name}` is a setting of
+	// the connection. `null` for an action of the provider's base URL.
+	BaseURL *string `json:"base_url" example:"https://sheets.googleapis.com"`
 	// The input: a JSON Schema (2020-12) of one flat object.
 	InputSchema schema `json:"input_schema"`
 	// The output of a successful call: a JSON Schema (2020-12); `null` if it is not known.
@@ -373,7 +376,7 @@ func viewAction(a *catalog.Action) action {
 			Summary: actions.Shorten(a.Description), Tags: append([]string{}, a.Tags...),
 			Deprecated: a.Deprecated, HTTP: request{a.Method, a.Path}},
 		Version: a.Version, Description: a.Description, DocsURL: httpapi.NullIfEmpty(a.DocsURL),
-		InputSchema: schema(a.Input), OutputSchema: schema(a.Output),
+		BaseURL: httpapi.NullIfEmpty(a.BaseURL), InputSchema: schema(a.Input), OutputSchema: schema(a.Output),
 		ParameterMap: []parameter{}, Scopes: append([][]string{}, a.Scopes...),
 		Idempotency: httpapi.OrNull[idempotency]{Value: (*idempotency)(a.Idempotency)},
 		Pagination:  httpapi.OrNull[pagination]{Value: (*pagination)(a.Pagination)},
