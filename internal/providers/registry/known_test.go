@@ -19,6 +19,7 @@ func TestKnownTypesOfFamilies(t *testing.T) {
 	shipped, err := registry.Builtin()
 	require.NoError(t, err)
 	for slug, types := range map[string]string{
+		"airtable": "base.changed",
 		"github": "projects_v2.closed projects_v2.reopened projects_v2_item.reordered projects_v2_item.restored " +
 			"projects_v2_status_update.deleted repository_dispatch.on-demand-test sub_issues.sub_issue_added",
 		"shopify": "orders.create customers.data_request customers.redact shop.redact",

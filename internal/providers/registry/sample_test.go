@@ -26,6 +26,7 @@ type sampleCase struct {
 func sampleCases() map[string]sampleCase {
 	const whsec = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	return map[string]sampleCase{
+		"airtable":    {secret: "YSBtYWMgc2VjcmV0IG9mIHRoaXJ0eS10d28gYnl0ZXM=", types: []string{"base.changed"}},
 		"asana":       {types: []string{"task.added", "changed"}},
 		"bitbucket":   {types: []string{"repo.push", "diagnostics.ping"}},
 		"calendly":    {types: []string{"invitee.created"}},
@@ -111,7 +112,11 @@ func TestSamples(t *testing.T) {
 				secrets = secrets[1:]
 			}
 			if strings.HasPrefix(c.secret, "whsec_") {
+			switch slug {
+			case "standard-webhooks", "svix":
 				secrets[0] = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
+			case "airtable":
+				secrets[0] = "C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 			}
 		}
 		v := connectWith(t, slug, verification.Settings{Params: c.params, AcceptUnverified: c.accept}, secrets...)
