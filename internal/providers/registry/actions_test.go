@@ -113,6 +113,31 @@ func TestShippedRisks(t *testing.T) {
 	require.Empty(t, flags["http/post"], "what it does is not known")
 }
 
+// Parts of an API that are at hosts of their own are called there, and others at the provider's base URL.
+func TestShippedBaseURLs(t *testing.T) {
+	t.Parallel()
+	hosts := map[string]string{"gmail": "https://gmail.googleapis.com", "sheets": "https://sheets.googleapis.com",
+		"calendar": "", "drive": ""}
+	seen := map[string]bool{}
+	for slug, list := range shippedActions(t) {
+		for _, a := range list {
+			switch slug {
+			case "google":
+				product, _, _ := strings.Cut(a.Name, "_")
+				require.Contains(t, hosts, product)
+				require.Equal(t, hosts[product], a.BaseURL, a.Name)
+				require.Equal(t, []string{product}, a.Tags, a.Name)
+				seen[product] = true
+			case "shopify":
+				require.Equal(t, "https://${config.shop}.myshopify.com/admin/api/${config.api_version}", a.BaseURL, a.Name)
+			default:
+				require.Empty(t, a.BaseURL, slug+"/"+a.Name)
+			}
+		}
+	}
+	require.Len(t, seen, len(hosts))
+}
+
 // A call that is no action of the definition gets the risk that its rules state.
 func TestShippedRules(t *testing.T) {
 	t.Parallel()
