@@ -111,11 +111,10 @@ func TestSamples(t *testing.T) {
 			if c.keys {
 				secrets = secrets[1:]
 			}
-			if strings.HasPrefix(c.secret, "whsec_") {
-			switch slug {
-			case "standard-webhooks", "svix":
+			switch {
+			case strings.HasPrefix(c.secret, "whsec_"):
 				secrets[0] = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
-			case "airtable":
+			case slug == "airtable":
 				secrets[0] = "C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 			}
 		}
