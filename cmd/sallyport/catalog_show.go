@@ -189,6 +189,7 @@ type actionDetail struct {
 	Version      string           `json:"version"`
 	Description  string           `json:"description"`
 	DocsURL      *string          `json:"docs_url"`
+	BaseURL      *string          `json:"base_url"`
 	Input        objectSchema     `json:"input_schema"`
 	Output       json.RawMessage  `json:"output_schema"`
 	ParameterMap []parameterRow   `json:"parameter_map"`
@@ -292,7 +293,8 @@ func (d *actionDetail) print(e *env) error {
 		limits[i] = fmt.Sprintf("%d requests per %d seconds", l.Requests, l.PerSeconds)
 	}
 	fields := [][2]string{{"Action", d.Provider + "/" + d.Action}, {"Tool name", d.ToolName}, {"Title", d.Title},
-		{"Deprecated", deprecated}, {"Request", d.HTTP.Method + " " + d.HTTP.Path}, {"Body", body}, {"Risk", d.Risk.text()}}
+		{"Deprecated", deprecated}, {"Request", d.HTTP.Method + " " + d.HTTP.Path},
+		{"Base URL", value(d.BaseURL)}, {"Body", body}, {"Risk", d.Risk.text()}}
 	for i, reason := range d.Risk.Reasons {
 		name := "Reason"
 		if i > 0 {
