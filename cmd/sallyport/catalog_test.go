@@ -108,7 +108,8 @@ func TestCatalog(t *testing.T) {
 		}
 		require.Equal(t, detail, r.do("catalog", "show", "acme", "create_contact"))
 		require.NotContains(t, detail, "Base URL")
-		require.Contains(t, r.do("catalog", "show", "google/sheets_get_values"), "Base URL       https://sheets.googleapis.com\n")
+		require.Contains(t, r.do("catalog", "show", "google/sheets_get_values"),
+			"Base URL       https://sheets.googleapis.com\n")
 		require.Equal(t, detail, r.do("catalog", "show", "acme__create_contact"))
 		require.Equal(t, "acme__create_contact", decode[struct{ Name string }](t,
 			r.do("catalog", "show", "acme", "create_contact", "--format", "openai")).Name)

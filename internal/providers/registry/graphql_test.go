@@ -26,8 +26,8 @@ type node struct {
 	Required    []string
 }
 
-// The operations of GraphQL that ship are valid in the part of the provider's own schema in testdata/facts. Their inputs
-// have the types and values of its arguments, and their outputs the fields that they request.
+// The operations of GraphQL that ship are valid in the part of the provider's own schema in testdata/facts. Their
+// inputs have the types and values of its arguments, and their outputs the fields that they request.
 func TestShippedGraphQLAgreesWithProviders(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join("testdata", "facts", "*.graphql"))
