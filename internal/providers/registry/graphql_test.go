@@ -81,21 +81,24 @@ func compareOperation(t *testing.T, name string, schema *ast.Schema, a *actions.
 func compareInput(t *testing.T, at string, schema *ast.Schema, of *ast.Type, in *node) {
 	t.Helper()
 	require.NotNil(t, in, at)
+	kinds := kindsOf(in.Type)
+	require.False(t, of.NonNull && slices.Contains(kinds, "null"), "%s must not be null there", at)
+	kinds = slices.DeleteFunc(kinds, func(kind string) bool { return kind == "null" })
 	if of.Elem != nil {
-		require.Contains(t, kindsOf(in.Type), "array", at)
+		require.Equal(t, []string{"array"}, kinds, at)
 		compareInput(t, at+"[]", schema, of.Elem, in.Items)
 		return
 	}
 	d := schema.Types[of.NamedType]
 	require.NotNil(t, d, "%s: %s", at, of.NamedType)
 	if d.Kind != ast.InputObject {
-		require.Equal(t, []string{jsonType(of.NamedType)}, kindsOf(in.Type), at)
+		require.Equal(t, []string{jsonType(of.NamedType)}, kinds, at)
 		for _, value := range in.Enum {
 			require.True(t, d.Kind != ast.Enum || d.EnumValues.ForName(value) != nil, "%s does not have the value %s", at, value)
 		}
 		return
 	}
-	require.Equal(t, []string{"object"}, kindsOf(in.Type), at)
+	require.Equal(t, []string{"object"}, kinds, at)
 	for name, property := range in.Properties {
 		f := d.Fields.ForName(name)
 		require.NotNil(t, f, "%s does not have %s", at, name)
@@ -115,6 +118,8 @@ func jsonType(name string) string {
 		return "number"
 	case "Boolean":
 		return "boolean"
+	case "JSONObject":
+		return "object"
 	default:
 		return "string"
 	}
