@@ -29,9 +29,12 @@ func sampleCases() map[string]sampleCase {
 		"airtable":    {secret: "YSBtYWMgc2VjcmV0IG9mIHRoaXJ0eS10d28gYnl0ZXM=", types: []string{"base.changed"}},
 		"asana":       {types: []string{"task.added", "changed"}},
 		"bitbucket":   {types: []string{"repo.push", "diagnostics.ping"}},
+		"box":         {types: []string{"FILE.UPLOADED"}},
 		"calendly":    {types: []string{"invitee.created"}},
 		"circleci":    {types: []string{"workflow-completed", "job-completed"}},
 		"clickup":     {types: []string{"taskUpdated"}},
+		"clerk":       {secret: whsec, types: []string{"user.created"}},
+		"coinbase":    {types: []string{"charge.created"}},
 		"cloudevents": {types: []string{"com.example.object.deleted"}},
 		"cloudflare":  {types: []string{"http_alert_origin_error"}},
 		"discord":     {keys: true, secret: "e7a11b5dd1b8e0e1c2c1b5b3d3e2e4b7cbd0b6d3f9f3dcf2b0dbd9bc1d2a5f3e", types: []string{"ENTITLEMENT_CREATE"}},
@@ -113,6 +116,7 @@ func TestSamples(t *testing.T) {
 			}
 			switch {
 			case strings.HasPrefix(c.secret, "whsec_"):
+			if strings.HasPrefix(c.secret, "whsec_") {
 				secrets[0] = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 			case slug == "airtable":
 				secrets[0] = "C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
