@@ -27,12 +27,14 @@ func sampleCases() map[string]sampleCase {
 	const whsec = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	return map[string]sampleCase{
 		"airtable":    {secret: "YSBtYWMgc2VjcmV0IG9mIHRoaXJ0eS10d28gYnl0ZXM=", types: []string{"base.changed"}},
+		"adyen":       {secret: adyenKey, types: []string{"balancePlatform.transfer.created"}},
 		"asana":       {types: []string{"task.added", "changed"}},
 		"bitbucket":   {types: []string{"repo.push", "diagnostics.ping"}},
 		"box":         {types: []string{"FILE.UPLOADED"}},
 		"calendly":    {types: []string{"invitee.created"}},
 		"circleci":    {types: []string{"workflow-completed", "job-completed"}},
 		"clickup":     {types: []string{"taskUpdated"}},
+		"chargebee":   {secret: "user:a password of the site", types: []string{"customer_created"}},
 		"clerk":       {secret: whsec, types: []string{"user.created"}},
 		"coinbase":    {types: []string{"charge.created"}},
 		"cloudevents": {types: []string{"com.example.object.deleted"}},
@@ -79,6 +81,7 @@ func sampleCases() map[string]sampleCase {
 		"telegram":          {types: []string{"callback_query"}},
 		"trello":            {types: []string{"updateCard"}},
 		"twilio":            {types: []string{"message.delivered", "call.completed", "onMessageAdded"}},
+		"twitch":            {types: []string{"stream.online", "channel.follow"}},
 		"typeform":          {types: []string{"form_response"}},
 		"vercel":            {types: []string{"deployment.created"}},
 		"webflow":           {types: []string{"site_publish"}},
@@ -120,6 +123,9 @@ func TestSamples(t *testing.T) {
 				secrets[0] = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 			case slug == "airtable":
 				secrets[0] = "C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
+				secrets[0] = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
+			case c.secret == adyenKey:
+				secrets[0] = adyenOtherKey
 			}
 		}
 		v := connectWith(t, slug, verification.Settings{Params: c.params, AcceptUnverified: c.accept}, secrets...)
