@@ -188,7 +188,8 @@ func (p *proof) publicKeys(ctx context.Context, s *workspace, keyID string) ([]f
 	}
 	for _, k := range keys {
 		if !k.notAfter.IsZero() && (now.Before(k.notBefore) || now.After(k.notAfter)) {
-			return nil, reject(ReasonSignatureMismatch, "The certificate that the webhook names is not valid at this time.")
+			return nil, reject(ReasonSignatureMismatch,
+				"The key or certificate that the webhook names is not valid at this time.")
 		}
 	}
 	return keys, nil

@@ -33,6 +33,9 @@ type ByKid struct {
 	Body string `yaml:"body"`
 	// Key is the JSON pointer to the JWK in the response.
 	Key string `yaml:"key"`
+	// Expired is the JSON pointer to the time in the response at which the key expired or will expire, in Unix seconds,
+	// or null; empty if the API returns none. A key is not accepted after that time.
+	Expired string `yaml:"expired"`
 	// TTLS is after how many seconds a key is fetched again, 1 to 86400; empty for 3600.
 	TTLS string `yaml:"ttl_s"`
 }
@@ -43,7 +46,9 @@ type CertURL struct {
 	From string `yaml:"from"`
 	// HostRegex is an RE2 expression that must match the whole host name.
 	HostRegex string `yaml:"host_regex"`
-	// PathSuffix is how the path must end, such as .pem.
+	// PathPrefix is how the path must begin, with a slash at both ends, such as /certs/. Empty for any.
+	PathPrefix string `yaml:"path_prefix"`
+	// PathSuffix is how the path must end, such as .pem. It can be empty only if PathPrefix is given.
 	PathSuffix string `yaml:"path_suffix"`
 	// Roots is system if the certificate must chain to one of the system's roots, or none.
 	Roots string `yaml:"roots"`

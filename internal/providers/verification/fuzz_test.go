@@ -103,6 +103,9 @@ func FuzzCompile(f *testing.F) {
 	lines, _ := accounted(certified("none"))
 	push, _ := accounted(pubsub())
 	kid, _ := accounted(byKid())
+	kid.Keys.ByKid.Expired = "/key/expired_at"
+	folder, _ := accounted(certified("none"))
+	folder.Keys.CertURL.PathPrefix, folder.Keys.CertURL.PathSuffix = "/certs/", ""
 	odd := batched("/*", "{item:/type}")
 	odd.Event.ID, odd.Event.Batch.ID = []string{"json:/source + json:/id"}, []string{"item:/source + item:/id"}
 	odd.Event.Batch.When = []verification.Predicate{{From: "header:content-type", Present: true}}
@@ -110,7 +113,7 @@ func FuzzCompile(f *testing.F) {
 	seeds := []verification.Declaration{
 		twoNames(), odd,
 		bodyOnly(), listed(), paired(), parametrised(), all, declared(twilio()), declared(adyen()), declared(jwtHS()),
-		declared(keyedHash("{secret}{method}{url}{body}")), declared(asymmetric("ed25519", "hex")), lines, push, kid,
+		declared(keyedHash("{secret}{method}{url}{body}")), declared(asymmetric("ed25519", "hex")), lines, push, kid, folder,
 		signedOrToken(), token("json:/value/*/clientState", "query:t"), zoom(), crc("{body}"), batched("/entry/*/changes/*",
 			"{json:/object}.{item:/field}"), declared(verification.Proof{Scheme: "basic"}),
 		declared(verification.Proof{Scheme: "none"}),

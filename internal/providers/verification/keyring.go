@@ -64,7 +64,7 @@ type fetchedKey struct {
 	id        string
 	algorithm string // of RFC 7518, where the publisher says so
 	public    crypto.PublicKey
-	// notBefore and notAfter are a certificate's; zero for other keys.
+	// notBefore and notAfter are a certificate's, and notAfter is that of a key that expires; zero for other keys.
 	notBefore, notAfter time.Time
 	fetched             time.Time
 }

@@ -265,6 +265,65 @@ func TestKeyringByKidUsedUp(t *testing.T) {
 	requireProved(t, v, later, "jwt", "k10")
 }
 
+// A key that an API calls expired is accepted until that time and not after, and an expiry that cannot be read is no
+// expiry that can be ignored.
+func TestKeyringByKidExpired(t *testing.T) {
+	t.Parallel()
+	for expired, accepted := range map[string]map[time.Duration]bool{
+		`null`:       {0: true, time.Minute: true},
+		`1772600767`: {0: true, time.Second: false, time.Minute: false},
+		`1772600766`: {0: false},
+		`1772604367`: {0: true, time.Minute: true},
+	} {
+		p := &provider{response: func(verification.KeyRequest) ([]byte, error) {
+			jwk, err := json.Marshal(jose.JSONWebKey{Key: &rsaKey().PublicKey, KeyID: "k1", Algorithm: "RS256"})
+			return []byte(`{"key":` + strings.TrimSuffix(string(jwk), "}") + `,"expired_at":` + expired + `}}`), err
+		}}
+		proof := byKid()
+		proof.Keys.ByKid.Expired = "/key/expired_at"
+		for after, ok := range accepted {
+			v := bound(t, proof, verification.NewKeyring(p), "a secret")
+			if ok {
+				requireProved(t, v, bearer(t, "k1", after), "jwt", "k1")
+			} else {
+				requireRefused(t, v, bearer(t, "k1", after), verification.ReasonSignatureMismatch)
+			}
+		}
+	}
+	for _, expired := range []string{`"soon"`, `true`, `{}`, `0`, `-1`, `1.5e9`, `"1772604367"`} {
+		p := &provider{response: func(verification.KeyRequest) ([]byte, error) {
+			jwk, err := json.Marshal(jose.JSONWebKey{Key: &rsaKey().PublicKey, KeyID: "k1", Algorithm: "RS256"})
+			return []byte(`{"key":` + string(jwk) + `,"end":` + expired + `}`), err
+		}}
+		proof := byKid()
+		proof.Keys.ByKid.Expired = "/end"
+		requireRefused(t, bound(t, proof, verification.NewKeyring(p), "a secret"), bearer(t, "k1", 0),
+			verification.ReasonKeysUnavailable)
+	}
+}
+
+// Certificates that lie in one folder are fetched from there only; their files can have any name.
+func TestKeyringCertificateFolder(t *testing.T) {
+	t.Parallel()
+	cert := certificate(t, now().Add(-time.Hour), now().Add(time.Hour))
+	p := &provider{response: func(verification.KeyRequest) ([]byte, error) { return cert, nil }}
+	proof := certified("none")
+	proof.Keys.CertURL.PathPrefix, proof.Keys.CertURL.PathSuffix = "/v1/certs/", ""
+	v := bound(t, proof, verification.NewKeyring(p))
+	const good = "https://sns.eu-west-1.amazonaws.com/v1/certs/CERT-1"
+	requireProved(t, v, notification(t, "hello", good), "asymmetric", good)
+	for _, evil := range []string{
+		"https://sns.eu-west-1.amazonaws.com/v1/certs", "https://sns.eu-west-1.amazonaws.com/v1/certs/",
+		"https://sns.eu-west-1.amazonaws.com/v1/other/CERT-1", "https://sns.eu-west-1.amazonaws.com/CERT-1",
+		"https://sns.eu-west-1.amazonaws.com/v1/certs/../other/CERT-1", "https://evil.example/v1/certs/CERT-1",
+		"https://sns.eu-west-1.amazonaws.com//v1/certs/CERT-1", "https://sns.eu-west-1.amazonaws.com/V1/certs/CERT-1",
+		"https://sns.eu-west-1.amazonaws.com/v1/certs/CERT-1?x", "https://sns.eu-west-1.amazonaws.com/v1/certs/%2e%2e/CERT-1",
+	} {
+		requireRefused(t, v, notification(t, "hello", evil), verification.ReasonSignatureMalformed)
+	}
+	require.Equal(t, int64(1), p.calls.Load(), "nothing else was fetched")
+}
+
 // certified signs fixed members of the body, with a certificate that the body names, as Amazon SNS does.
 func certified(roots string) verification.Proof {
 	return verification.Proof{
@@ -366,6 +425,18 @@ func TestCompileRefusesKeys(t *testing.T) {
 		"no ending": {certified("none"), func(k *verification.Keys) {
 			k.CertURL.PathSuffix = ""
 		}, []string{"keys.cert_url.path_suffix format"}},
+		"no folder": {certified("none"), func(k *verification.Keys) {
+			k.CertURL.PathPrefix = "certs/"
+		}, []string{"keys.cert_url.path_prefix format"}},
+		"root folder": {certified("none"), func(k *verification.Keys) {
+			k.CertURL.PathPrefix = "/"
+		}, []string{"keys.cert_url.path_prefix format"}},
+		"no ending of a file": {certified("none"), func(k *verification.Keys) {
+			k.CertURL.PathPrefix, k.CertURL.PathSuffix = "/certs/", "pem"
+		}, []string{"keys.cert_url.path_suffix format"}},
+		"no pointer to the end": {byKid(), func(k *verification.Keys) {
+			k.ByKid.Expired = "expired_at"
+		}, []string{"keys.by_kid.expired format"}},
 		"no roots": {certified(""), func(*verification.Keys) {}, []string{"keys.cert_url.roots enum"}},
 		"unknown name": {certified("none"), func(k *verification.Keys) {
 			k.CertURL.DNSName = "a"

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -78,6 +79,7 @@ func (c *proofCompiler) compileByKid(field string, d *ByKid) {
 	if wrong != "" {
 		c.problems.add(field+".key", ruleFormat, "%s", wrong)
 	}
+	expired := c.expiry(field+".expired", d.Expired)
 	p.source = &keySource{
 		single: true,
 		ttl:    c.keyTTL(field+".ttl_s", d.TTLS),
@@ -91,6 +93,9 @@ func (c *proofCompiler) compileByKid(field string, d *ByKid) {
 				return nil, errors.New("the response has no public key with that id")
 			}
 			key.id = keyID
+			if err := expired(response, &key); err != nil {
+				return nil, err
+			}
 			return []fetchedKey{key}, nil
 		},
 	}
@@ -112,6 +117,29 @@ func (c *proofCompiler) compileByKid(field string, d *ByKid) {
 	}
 }
 
+// expiry returns a function that gives a key the time at which it expires according to a response.
+func (c *proofCompiler) expiry(field, text string) func(response []byte, key *fetchedKey) error {
+	if text == "" {
+		return func([]byte, *fetchedKey) error { return nil }
+	}
+	src, wrong := parseSource("json:"+text, sourceJSON)
+	if wrong != "" {
+		c.problems.add(field, ruleFormat, "%s", wrong)
+	}
+	return func(response []byte, key *fetchedKey) error {
+		raw, found := src.pointer.lookup(response)
+		if !found || string(raw) == "null" {
+			return nil
+		}
+		seconds, err := strconv.ParseInt(string(raw), 10, 64)
+		if err != nil || seconds <= 0 {
+			return errors.New("the response has an expiry that is no Unix time")
+		}
+		key.notAfter = time.Unix(seconds, 0)
+		return nil
+	}
+}
+
 // Tokens of by_kid. Braces alone are the text's own, which is JSON.
 const (
 	keyIDToken  = "${kid}"
@@ -130,7 +158,11 @@ func (c *proofCompiler) compileCertURL(field string, d *CertURL, families []keyF
 			"must be a regular expression (RE2) that only the provider's hosts match")
 		return
 	}
-	if !strings.HasPrefix(d.PathSuffix, ".") {
+	if d.PathPrefix != "" && (!strings.HasPrefix(d.PathPrefix, "/") || !strings.HasSuffix(d.PathPrefix, "/") ||
+		len(d.PathPrefix) < len("/x/")) {
+		c.problems.add(field+".path_prefix", ruleFormat, "must be the folder of the certificates, such as /certs/")
+	}
+	if !strings.HasPrefix(d.PathSuffix, ".") && (d.PathSuffix != "" || d.PathPrefix == "") {
 		c.problems.add(field+".path_suffix", ruleFormat, "must be the ending of the certificate's file, such as .pem")
 	}
 	if d.Roots != "system" && d.Roots != "none" {
@@ -140,9 +172,10 @@ func (c *proofCompiler) compileCertURL(field string, d *CertURL, families []keyF
 	if d.DNSName != "" && d.Roots != "system" {
 		c.problems.add(field+".dns_name", ruleCoherent, "needs roots: system")
 	}
-	p.cert = &certRule{src: src, host: host, suffix: d.PathSuffix}
+	p.cert = &certRule{src: src, host: host, prefix: d.PathPrefix, suffix: d.PathSuffix}
 	p.source = &keySource{
-		id: "cert " + d.HostRegex + " " + d.PathSuffix + " " + d.Roots + " " + d.DNSName, single: true, ttl: 24 * time.Hour,
+		id:     strings.Join([]string{"cert", d.HostRegex, d.PathPrefix, d.PathSuffix, d.Roots, d.DNSName}, " "),
+		single: true, ttl: 24 * time.Hour,
 		request: func(certURL string) KeyRequest { return KeyRequest{URL: certURL} },
 		parse: func(response []byte, certURL string, now time.Time) ([]fetchedKey, error) {
 			key, err := parseCertificate(response, d.Roots == "system", d.DNSName, now, families)
@@ -154,9 +187,9 @@ func (c *proofCompiler) compileCertURL(field string, d *CertURL, families []keyF
 
 // certRule says where a webhook names its certificate, and which URLs may be fetched.
 type certRule struct {
-	src    source
-	host   *regexp.Regexp
-	suffix string
+	src            source
+	host           *regexp.Regexp
+	prefix, suffix string
 }
 
 // allows reports whether a URL that came with a webhook may be fetched: https at one of the provider's hosts, with
@@ -168,7 +201,8 @@ func (r *certRule) allows(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && u.Scheme == "https" && u.User == nil && u.Port() == "" && u.RawQuery == "" && !u.ForceQuery &&
 		u.Fragment == "" && u.Opaque == "" &&
-		r.host.MatchString(u.Host) && strings.HasSuffix(u.Path, r.suffix) && !strings.Contains(u.Path, "..") &&
+		r.host.MatchString(u.Host) && strings.HasPrefix(u.Path, r.prefix) && strings.HasSuffix(u.Path, r.suffix) &&
+		len(u.Path) > len(r.prefix)+len(r.suffix) && !strings.Contains(u.Path, "..") &&
 		u.String() == text
 }
 
