@@ -30,6 +30,7 @@ func sampleCases() map[string]sampleCase {
 		"adyen":       {secret: adyenKey, types: []string{"balancePlatform.transfer.created"}},
 		"asana":       {types: []string{"task.added", "changed"}},
 		"attio":       {types: []string{"record.created", "task.updated"}},
+		"aws-sns":     {keys: true, params: map[string]string{"topic_arn": snsTopic}, types: []string{"Notification"}},
 		"bitbucket":   {types: []string{"repo.push", "diagnostics.ping"}},
 		"box":         {types: []string{"FILE.UPLOADED"}},
 		"cal-com":     {types: []string{"BOOKING_CREATED"}},
@@ -114,11 +115,11 @@ func TestSamples(t *testing.T) {
 		slug := p.Definition.Slug
 		c, ok := cases[slug]
 		require.True(t, ok, "the definition %s has no case", slug)
-		if c.secret == "" {
+		var secrets []string
+		if c.secret == "" && !c.keys {
 			c.secret = "a secret of the provider"
 		}
-		var secrets []string
-		if !c.accept {
+		if c.secret != "" && !c.accept {
 			secrets = []string{"another secret 0123", c.secret}
 			if c.keys {
 				secrets = secrets[1:]
