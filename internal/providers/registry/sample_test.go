@@ -54,6 +54,7 @@ func sampleCases() map[string]sampleCase {
 		"gitea":             {types: []string{"push", "issues.opened"}},
 		"github":            {types: []string{"push", "issues.opened", "pull_request_review.submitted"}},
 		"gitlab":            {types: []string{"push", "merge_request.open"}},
+		"google-pubsub":     {keys: true, params: pubsubParams(), types: []string{"OBJECT_FINALIZE"}},
 		"hubspot":           {types: []string{"contact.creation"}},
 		"line":              {types: []string{"follow"}},
 		"intercom":          {types: []string{"contact.user.created", "conversation.user.replied"}},
