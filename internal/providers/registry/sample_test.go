@@ -92,6 +92,7 @@ func sampleCases() map[string]sampleCase {
 		"none":            {accept: true, params: map[string]string{"event_type_pointer": "/type"}, types: []string{"order.paid"}},
 		"notion":          {types: []string{"page.created"}},
 		"pagerduty":       {types: []string{"incident.triggered"}},
+		"paypal":          {keys: true, params: map[string]string{"webhook_id": paypalWebhookID}, types: []string{"PAYMENT.SALE.COMPLETED"}},
 		"plaid": {keys: true, params: map[string]string{"client_id": "5fc4e2a1b09f3d0012ab34cd"}, secret: plaidSecret,
 			types: []string{"ITEM.ERROR"}},
 		"sendgrid":          {keys: true, secret: sendgridKey, types: []string{"delivered"}},
