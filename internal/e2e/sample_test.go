@@ -50,8 +50,23 @@ func sampled() map[string]struct {
 		"microsoft-graph": {"Microsoft.Graph.Message.created", nil},
 		"monday":          {"create_pulse", nil},
 		"mux":             {"video.asset.created", nil},
+		"adyen": {"balancePlatform.transfer.created", object{
+			"webhook_secret": "44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056"}},
+		"attio":            {"record.created", nil},
+		"auth0":            {"fp", nil},
+		"azure-event-grid": {"Microsoft.Storage.BlobCreated", nil},
+		"box":              {"FILE.UPLOADED", nil},
+		"cal-com":          {"BOOKING_CREATED", nil},
+		"chargebee":        {"customer_created", object{"webhook_secret": "user:a password of the site"}},
+		"clerk":            {"user.created", object{"webhook_secret": standardSecret}},
+		"coinbase":         {"charge.created", nil},
+		"docusign":         {"envelope-completed", nil},
+		"figma":            {"FILE_UPDATE", nil},
+		"fusionauth":       {"user.create", nil},
+		"mailchimp":        {"send", nil},
 		"none": {"order.paid", object{"webhook_secret": nil, "webhook": object{"scheme": "none",
 			"params": object{"event_type_pointer": "/type"}}}},
+		"netlify":           {"ready", nil},
 		"notion":            {"page.created", nil},
 		"okta":              {"user.account.lock", nil},
 		"paddle":            {"subscription.created", nil},
@@ -72,6 +87,7 @@ func sampled() map[string]struct {
 		"telegram":          {"callback_query", nil},
 		"trello":            {"updateCard", nil},
 		"twilio":            {"message.delivered", nil},
+		"twitch":            {"stream.online", nil},
 		"typeform":          {"form_response", nil},
 		"vercel":            {"deployment.created", nil},
 		"webflow":           {"site_publish", nil},
@@ -84,12 +100,21 @@ func sampled() map[string]struct {
 	}
 }
 
-// privateKeys are the providers that sign with a private key, with a public key of each.
-func privateKeys() map[string]string {
-	return map[string]string{
-		"discord": "e7a11b5dd1b8e0e1c2c1b5b3d3e2e4b7cbd0b6d3f9f3dcf2b0dbd9bc1d2a5f3e",
-		"sendgrid": "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE83T4O/n84iotIvIW4mdBgQ/7dAfSmpqIM8" +
-			"kF9mN1flpVKS3GRqe62gw+2fNNRaINXvVpiglSI8eNEc6wEA3F+g==",
+// privateKeys are the providers that sign with a private key, with the settings of a connection to each: a public key,
+// or what binds the keys that the provider publishes to the connection.
+func privateKeys() map[string]object {
+	bound := func(params object) object {
+		return object{"webhook_secret": nil, "webhook": object{"params": params}}
+	}
+	return map[string]object{
+		"aws-sns": bound(object{"topic_arn": "arn:aws:sns:us-west-2:123456789012:MyTopic"}),
+		"discord": {"webhook_secret": "e7a11b5dd1b8e0e1c2c1b5b3d3e2e4b7cbd0b6d3f9f3dcf2b0dbd9bc1d2a5f3e"},
+		"google-pubsub": bound(object{"audience": "https://hooks.example.com",
+			"service_account": "push@my-project.iam.gserviceaccount.com"}),
+		"paypal": bound(object{"webhook_id": "1JE4291016473214C"}),
+		"plaid":  {"webhook": object{"params": object{"client_id": "5fc4e2a1b09f3d0012ab34cd"}}},
+		"sendgrid": {"webhook_secret": "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE83T4O/n84iotIvIW4mdBgQ/7dAfSmpqIM8" +
+			"kF9mN1flpVKS3GRqe62gw+2fNNRaINXvVpiglSI8eNEc6wEA3F+g=="},
 	}
 }
 
@@ -122,8 +147,11 @@ func TestSample(t *testing.T) {
 			slug := p.Definition.Slug
 			path := "/connections/" + slug + "/sample-" + slug + "/webhook-sample"
 			body := object{"provider": slug, "connection_id": "sample-" + slug, "webhook_secret": "a secret of the provider"}
-			if key := keys[slug]; key != "" {
-				body["webhook_secret"] = key
+			if key, ok := keys[slug]; ok {
+				maps.Copy(body, key)
+				if body["webhook_secret"] == nil {
+					delete(body, "webhook_secret")
+				}
 				w.connect(w.dev(), body)
 				w.call(w.dev(), http.MethodPost, path, object{"event_type": "delivered"}).refused(w,
 					http.StatusConflict, apperr.CodeSampleUnavailable)
