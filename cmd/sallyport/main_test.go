@@ -196,6 +196,37 @@ func TestGeneratedFiles(t *testing.T) {
 	}
 }
 
+// The committed pages of providers are those that the command writes, one for each provider that ships, and no others.
+func TestGeneratedPages(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "new", "providers")
+	r := call(command{ctx: t.Context(), clock: clock.System(), args: []string{"providers", "reference", "--pages", folder}}, nil)
+	require.Equal(t, result{code: exitOK}, r)
+	names := func(folder string) (list []string) {
+		files, err := os.ReadDir(folder)
+		require.NoError(t, err)
+		for _, file := range files {
+			list = append(list, strings.TrimSuffix(strings.TrimSuffix(file.Name(), ".md"), ".yaml"))
+		}
+		return list
+	}
+	committed := filepath.Join("..", "..", "docs", "reference", "providers")
+	require.Equal(t, names(folder), names(committed))
+	for _, name := range names(folder) {
+		require.FileExists(t, filepath.Join("..", "..", "definitions", name+".yaml"))
+		want, err := os.ReadFile(filepath.Join(committed, name+".md"))
+		require.NoError(t, err)
+		got, err := os.ReadFile(filepath.Join(folder, name+".md"))
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(got), "%s is not current; see CONTRIBUTING.md", name)
+	}
+	// A file where the folder would be is an error, and not silence.
+	r = call(command{ctx: t.Context(), clock: clock.System(), args: []string{"providers", "reference", "--pages",
+		filepath.Join(folder, "github.md")}}, nil)
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.stderr, "github.md")
+}
+
 // A database that cannot be used is an error that names the fix and no password.
 func TestDatabaseOutOfReach(t *testing.T) {
 	t.Parallel()

@@ -141,12 +141,19 @@ func printFindings(w io.Writer, findings []operator.ProviderProblem) error {
 	return nil
 }
 
-type providersReference struct{}
+type providersReference struct {
+	Pages string `placeholder:"FOLDER" help:"Write the page of each provider into this folder instead: its modes, actions, webhooks and limits."`
+}
 
 func (providersReference) unconfigured() {}
 
-// Run prints the reference.
-func (providersReference) Run(e *env) error { return reference.Providers(e.stdout) }
+// Run prints the list of providers, or writes a page for each of them.
+func (c providersReference) Run(e *env) error {
+	if c.Pages != "" {
+		return reference.ProviderPages(c.Pages)
+	}
+	return reference.Providers(e.stdout)
+}
 
 // visible escapes control characters of text from other people's files, so that it cannot control the terminal.
 func visible(s string) string {

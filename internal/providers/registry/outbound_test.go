@@ -192,18 +192,17 @@ Scopes
       API: https://${config.site}.acme.com.
       Settings: site.
 `)
-	loaded, err := registry.Load(folder("acme.yaml", strings.Replace(everyOutbound, "Acts for a user.", `"a | [b] <c>"`, 1)))
-	require.NoError(t, err)
-	var out strings.Builder
-	require.NoError(t, registry.Reference(&out, loaded))
-	require.Contains(t, out.String(), "0 providers with webhooks, 0 of them of grade")
-	require.Contains(t, out.String(), "\n| [`acme`](#acme) | `https://${config.subdomain}.acme.com/${config.size}`, `https://fallback.acme.com`, "+
-		"`https://${config.site}.acme.com` | `*.acme.com`, `*.myshopify.com` | `user`, `oauth1`, `session_token`, `jwt_bearer`, `aws_sigv4`, `hmac` |\n")
-	require.Contains(t, out.String(), "\n| `user` | A user (oauth2). a \\| \\[b\\] \\<c> Scopes by default: `read`. | from the provider, after the user's consent, "+
-		"with the OAuth client of the provider config | [page](https://acme.example/docs/oauth#code) |\n")
-	require.Contains(t, out.String(), "\n| `oauth1` | OAuth 1.0a. At `https://${config.site}.acme.com`. | ")
-	require.Contains(t, out.String(), "\n| `read` | See \\<all> you can see. |\n| `write:all` | Change it. |\n")
-	require.Contains(t, out.String(), "\n| `key` | string, secret | none | Key. For `user`. |\n")
+	out := page(t, strings.Replace(everyOutbound, "Acts for a user.", `"a | [b] <c>"`, 1))
+	require.Contains(t, out, "\nRequests go below `https://${config.subdomain}.acme.com/${config.size}`, `https://fallback.acme.com`. "+
+		"Credentials go to `*.acme.com`, `*.myshopify.com`, and to no other host; `*` is one label.\n"+
+		"A connection uses one of the modes `user`, `oauth1`, `session_token`, `jwt_bearer`, `aws_sigv4`, `hmac`; the first is the default.\n")
+	require.Contains(t, out, "\n### `user`: A user (oauth2)\n\na | \\[b\\] \\<c>\n")
+	require.Contains(t, out, "\nScopes by default: `read`.\n")
+	require.Contains(t, out, "[The provider's page](https://acme.example/docs/oauth#code).\n")
+	require.Contains(t, out, "\n### `oauth1`: OAuth 1.0a\n\nRequests of this mode go below `https://${config.site}.acme.com`.\n")
+	require.Contains(t, out, "\nsallyport connections create --provider acme --auth-mode oauth1 --connect --connection-config site=VALUE\n")
+	require.Contains(t, out, "\n| `read` | See \\<all> you can see. |\n| `write:all` | Change it. |\n")
+	require.Contains(t, out, "\n| `key` | string, secret | none | Key. For `user`. |\n")
 }
 
 // The definitions that ship name the provider's page for each mode, say in words what scopes permit that they request

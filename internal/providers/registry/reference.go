@@ -4,13 +4,25 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 )
 
 const referenceIntro = `# Providers
 
 The built-in definitions, generated from ` + "[`definitions/`](../../definitions) by `sallyport providers reference`" + `; do not edit.
-A folder with your own definitions adds to them: [Add a provider](../guides/add-a-provider.md).
+A folder with your own definitions adds to them: [Add a provider](../guides/add-a-provider.md) and
+[Add a provider with actions](../guides/add-a-provider-with-actions.md).
+
+%s: %d to which accounts connect, %d with %s, and %d with webhooks, %d of them of grade ` + "`vector`" + `. The page of a
+provider says how to connect it, what it can do, what it sends, and what of that is verified.
+
+| Provider | Slug | Connect by | Actions | Webhooks | Known types | Grade |
+|---|---|---|---|---|---|---|
+`
+
+const referenceWebhooks = `
+## How webhooks are verified
 
 The table uses the terms of [the format](../../internal/providers/verification/README.md#the-format):
 
@@ -20,55 +32,45 @@ The table uses the terms of [the format](../../internal/providers/verification/R
   Without an id each webhook is a new event, unless the provider's bodies are unique: then the same type and body within an hour is a
   duplicate. The connection's ` + "`dedupe_window_seconds`" + ` sets the time, for any provider. A value that is *used once* makes a webhook a
   duplicate of the one that used it first.
-- **Removed from the body** are secrets that prove a webhook, or would prove further ones. They are ` + "`[redacted]`" + ` in
-  what is stored and forwarded, also in ` + "`raw`" + `, so that no receiver can verify the provider's signature over such a body.
-- **Known types** are those that the provider documents, or that its packages name. It may send more. A family such as
-  ` + "`slash_command.*`" + ` stands for all types that begin so.
 - **Handshakes** are the provider's checks of the URL: ` + "`echo`" + ` returns a value, ` + "`hmac`" + ` signs one, ` + "`secret`" + ` contains the
   webhook secret, ` + "`fixed`" + ` is always the same. A signed handshake gets a response only if its signature is valid.
 - **Grade** ` + "`vector`" + `: a test verifies a webhook that the provider published, or that its own SDK signed or accepted.
   ` + "`documented`" + `: the webhook was made from the provider's documentation. The source is linked.
 - ` + "`<name>`" + ` stands for a parameter of the connection.
 
-%d providers with webhooks, %d of them of grade ` + "`vector`" + `.
-
 | Provider | Scheme | Signed | Age limit | Type | Id | Handshakes | Grade | Source |
 |---|---|---|---|---|---|---|---|---|
 `
 
-// Reference writes docs/reference/providers.md: the features and the set-up of each provider of a registry.
+// Reference writes docs/reference/providers.md: the list of the providers of a registry, and how webhooks of each are
+// verified.
 func Reference(w io.Writer, r *Registry) error {
-	var b bytes.Buffer
-	var rows []Summary
-	webhooks, vectors, apis := 0, 0, 0
-	for _, p := range r.List() {
+	var b, list, webhooks bytes.Buffer
+	providers := r.List()
+	verified, vectors, apis, acting, count := 0, 0, 0, 0, 0
+	for _, p := range providers {
 		s := p.Summary()
+		listRow(&list, &s)
 		if s.Outbound != nil {
 			apis++
 		}
-		if s.Webhooks == nil && s.Outbound == nil {
-			continue
+		if count += len(s.Actions); len(s.Actions) > 0 {
+			acting++
 		}
-		rows = append(rows, s)
 		if s.Webhooks == nil {
 			continue
 		}
-		webhooks++
+		verified++
 		if s.Evidence != nil && s.Evidence.Grade == GradeVector {
 			vectors++
 		}
+		webhookRow(&webhooks, &s)
 	}
-	fmt.Fprintf(&b, referenceIntro, webhooks, vectors)
-	for i := range rows {
-		if rows[i].Webhooks != nil {
-			row(&b, &rows[i])
-		}
-	}
-	if apis > 0 {
-		outboundTable(&b, rows)
-	}
-	for i := range rows {
-		section(&b, &rows[i])
+	fmt.Fprintf(&b, referenceIntro, counted(len(providers), "provider"), apis, acting, counted(count, "action"), verified, vectors)
+	b.Write(list.Bytes())
+	if webhooks.Len() > 0 {
+		b.WriteString(referenceWebhooks)
+		b.Write(webhooks.Bytes())
 	}
 	if _, err := b.WriteTo(w); err != nil {
 		return fmt.Errorf("write the reference of providers: %w", err)
@@ -76,57 +78,43 @@ func Reference(w io.Writer, r *Registry) error {
 	return nil
 }
 
-func row(b *bytes.Buffer, s *Summary) {
+// listRow writes the row of a provider in the list.
+func listRow(b *bytes.Buffer, s *Summary) {
+	modes, actions, scheme, types, grade := "–", "–", "–", "–", "–"
+	if s.Outbound != nil {
+		modes = "`" + strings.ReplaceAll(s.Outbound.ModesText(), ", ", "`, `") + "`"
+	}
+	if len(s.Actions) > 0 {
+		actions = strconv.Itoa(len(s.Actions))
+	}
+	if w := s.Webhooks; w != nil {
+		scheme = w.Proof.SchemeText()
+		if len(w.KnownTypes) > 0 {
+			types = strconv.Itoa(len(w.KnownTypes))
+		}
+	}
+	if s.Evidence != nil {
+		grade = string(s.Evidence.Grade)
+	}
+	writeRow(b, "["+plain(s.DisplayName)+"](providers/"+s.Slug+".md)", "`"+s.Slug+"`", modes, actions, scheme, types, grade)
+}
+
+// webhookRow writes the row of a provider in the table of webhooks.
+func webhookRow(b *bytes.Buffer, s *Summary) {
 	w, grade, source := s.Webhooks, "–", "–"
 	if e := s.Evidence; e != nil {
 		grade, source = string(e.Grade), link(e.Source, e.URL)
 	}
-	for _, text := range []string{
-		"[`" + s.Slug + "`](#" + s.Slug + ")", w.Proof.SchemeText(), w.Proof.SignedText(code), w.Proof.AgeText(code),
-		w.TypeText(code), w.IDText(code), w.HandshakeText(), grade, source,
-	} {
+	writeRow(b, "[`"+s.Slug+"`](providers/"+s.Slug+".md)", w.Proof.SchemeText(), w.Proof.SignedText(code),
+		w.Proof.AgeText(code), w.TypeText(code), w.IDText(code), w.HandshakeText(), grade, source)
+}
+
+// writeRow writes a row of a table.
+func writeRow(b *bytes.Buffer, cells ...string) {
+	for _, text := range cells {
 		b.WriteString("| " + cell(text) + " ")
 	}
 	b.WriteString("|\n")
-}
-
-func section(b *bytes.Buffer, s *Summary) {
-	w := s.Webhooks
-	fmt.Fprintf(b, "\n## %s\n\n%s (%s).", s.Slug, plain(s.DisplayName), link("documentation", s.DocsURL))
-	if w == nil {
-		b.WriteString("\n")
-		outboundSection(b, s.Outbound)
-		actionSection(b, s.Actions)
-		return
-	}
-	fmt.Fprintf(b, " The proof of the sender is in: %s.\n\n%s\n", w.Proof.PlacesText(code), w.Setup)
-	if rules := w.typeRulesText(code); rules != "" {
-		fmt.Fprintf(b, "\nIn the types of events %s. A pattern of a subscription can be written either way.\n", rules)
-	}
-	if len(w.Redacted) > 0 {
-		fmt.Fprintf(b, "\nRemoved from the body: %s.\n", w.RedactedText(code))
-	}
-	if len(w.KnownTypes) > 0 {
-		fmt.Fprintf(b, "\nKnown types: %s.\n", w.knownTypesText(code))
-	}
-	if len(w.Params) > 0 {
-		b.WriteString("\n| Parameter | Values | Default | Meaning |\n|---|---|---|---|\n")
-		for i := range w.Params {
-			p := &w.Params[i]
-			fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", p.Name, cell(p.valuesText(code)), cell(p.defaultText(code)),
-				cell(plain(p.Description)))
-		}
-	}
-	if s.Outbound != nil {
-		outboundSection(b, s.Outbound)
-	}
-	actionSection(b, s.Actions)
-	if e := s.Evidence; e != nil && len(e.LeftOut) > 0 {
-		b.WriteString("\nNot confirmed by a source of the provider's own, and so left out:\n\n")
-		for _, text := range e.LeftOut {
-			b.WriteString("- " + plain(text) + "\n")
-		}
-	}
 }
 
 func (p *ParamSummary) valuesText(quote func(string) string) string {

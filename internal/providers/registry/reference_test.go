@@ -85,26 +85,57 @@ func TestText(t *testing.T) {
 		" - how long deliveries are repeated\n")
 }
 
-// In the reference nothing of a definition ends a table's cell, a code span or a link, or opens a tag; what
-// could not be confirmed is listed; a provider without webhooks has no row.
+// In the reference nothing of a definition ends a table's cell, a code span or a link, or opens a tag; a provider without
+// webhooks is listed, but not among those with webhooks; numbers are counted.
 func TestReference(t *testing.T) {
 	t.Parallel()
-	text := minimal + "evidence: {grade: vector, source: \"a [page] | <b>\", url: \"https://acme.example/(a)\", " +
-		"left_out: [\"the <age>\", more]}\n" + webhooks +
-		"  params:\n    - {name: kind, description: \"a | b\", pattern: \"[a|`]+\", example: \"a\"}\n  redact_headers: " +
-		"[\"x-{param:kind}\"]\n"
-	loaded, err := registry.Load(folder("acme.yaml", text, "other.yaml", strings.Replace(minimal, "slug: acme",
+	loaded, err := registry.Load(folder("acme.yaml", hostile, "other.yaml", strings.Replace(minimal, "slug: acme",
 		"slug: other", 1)))
 	require.NoError(t, err)
 	var out strings.Builder
 	require.NoError(t, registry.Reference(&out, loaded))
 	require.Contains(t, out.String(),
-		"\n| [`acme`](#acme) | hmac sha256 | `{body}` | none | `{json:/type}` | none | none | vector | "+
-			"[a \\[page\\] \\| \\<b>](https://acme.example/%28a%29) |\n")
+		"\n2 providers: 0 to which accounts connect, 0 with 0 actions, and 1 with webhooks, 1 of them of grade `vector`.")
+	require.Contains(t, out.String(), "\n| [Acme](providers/acme.md) | `acme` | – | – | hmac sha256 | – | vector |\n"+
+		"| [Acme](providers/other.md) | `other` | – | – | – | – | – |\n")
 	require.Contains(t, out.String(),
-		"\n## acme\n\nAcme ([documentation](https://acme.example/docs)). The proof of the sender is in: "+
-			"`header:x-signature`.\n\nPaste the URL.\n")
-	require.Contains(t, out.String(), "| `kind` | matching ``[a\\|`]+``, such as `a` | off | a \\| b |\n")
-	require.True(t, strings.HasSuffix(out.String(), "so left out:\n\n- the \\<age>\n- more\n"), out.String())
-	require.NotContains(t, out.String(), "other")
+		"\n| [`acme`](providers/acme.md) | hmac sha256 | `{body}` | none | `{json:/type}` | none | none | vector | "+
+			"[a \\[page\\] \\| \\<b>](https://acme.example/%28a%29) |\n")
+	require.NotContains(t, out.String(), "[`other`]")
+	loaded, err = registry.Load(folder("acme.yaml", minimal))
+	require.NoError(t, err)
+	out.Reset()
+	require.NoError(t, registry.Reference(&out, loaded))
+	require.NotContains(t, out.String(), "How webhooks are verified")
+}
+
+// hostile has what would end a cell, a code span or a link.
+const hostile = minimal + "evidence: {grade: vector, source: \"a [page] | <b>\", url: \"https://acme.example/(a)\", " +
+	"left_out: [\"the <age>\", more]}\n" + webhooks +
+	"  params:\n    - {name: kind, description: \"a | b\", pattern: \"[a|`]+\", example: \"a\"}\n  redact_headers: " +
+	"[\"x-{param:kind}\"]\n"
+
+// page returns the page of a provider.
+func page(t *testing.T, text string) string {
+	t.Helper()
+	var out strings.Builder
+	require.NoError(t, registry.Page(&out, load(t, text)))
+	return out.String()
+}
+
+// The page of a provider that sends webhooks says how they are verified, from which source, and what could not be.
+func TestPageOfWebhooks(t *testing.T) {
+	t.Parallel()
+	out := page(t, hostile)
+	require.True(t, strings.HasPrefix(out, "# Acme\n\nGenerated from [`definitions/acme.yaml`]"), out)
+	require.Contains(t, out, "\n- [Documentation of the provider](https://acme.example/docs)\n\n## What it sends\n\nPaste the URL.\n")
+	require.Contains(t, out, "| Proof of the sender | `header:x-signature` |\n| Signed | `{body}` |\n")
+	require.Contains(t, out, "| `kind` | matching ``[a\\|`]+``, such as `a` | off | a \\| b |\n")
+	require.Contains(t, out, "- Webhooks, grade `vector`: a test verifies a webhook that the provider published, or that its own "+
+		"SDK signed or accepted. Source: [a \\[page\\] | \\<b>](https://acme.example/%28a%29).\n")
+	require.True(t, strings.HasSuffix(out, "so left out:\n\n- the \\<age>\n- more\n"), out)
+	for _, absent := range []string{"## Connect it", "## What it can do", "## Limits", "Removed from the body"} {
+		require.NotContains(t, out, absent)
+	}
+	require.Contains(t, page(t, everything), "| Removed from the body | `json:/Signature`, `json:/passcode`, `json:/value/*/token` |\n")
 }

@@ -10,8 +10,10 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/providers/actions"
 	"sallyport/internal/providers/declared"
 	"sallyport/internal/providers/registry"
+	"sallyport/internal/providers/risk"
 )
 
 // everyAction has every field of the format that is about actions, each on a line of its own.
@@ -317,15 +319,42 @@ func TestActionsAreShown(t *testing.T) {
 	p := load(t, everyAction)
 	s := p.Summary()
 	require.Equal(t, registry.ActionSummary{Name: "change_thing", Title: "Change a thing", Method: "POST",
-		Path: "/things/{thing}/all", Risk: "medium", Deprecated: true, DocsURL: "https://acme.example/docs"}, s.Actions[0])
+		Path: "/things/{thing}/all", Tags: []string{"things"}, Risk: "medium", Flags: []risk.Flag{risk.Bulk},
+		Scopes: [][]string{{"write"}}, Pages: actions.PagesByCursor, PageSize: 100, KeyHeader: "X-Once", Deprecated: true,
+		DocsURL: "https://acme.example/docs"}, s.Actions[0])
 	require.Contains(t, s.Text(), "\nActions\n  change_thing  medium    Change a thing (deprecated)\n"+
 		"  list_things   low       List things\n"+
 		"  other_thing   medium    Do another thing\n")
+	out := page(t, everyAction)
+	require.Contains(t, out, "\n## What it can do\n\n3 actions, by [risk](../risk.md): 1 low, 2 medium. ")
+	require.Contains(t, out, "\n### Actions: things\n\n| Action | | Request | Risk | Pages | Scopes |\n|---|---|---|---|---|---|\n"+
+		"| `change_thing` | [Change a thing (deprecated)](https://acme.example/docs) | `POST /things/{thing}/all` | "+
+		"medium, bulk | cursor, up to 100 | `write` |\n")
+	require.Contains(t, out, "\n### Actions: other\n")
+	require.Contains(t, out, "\n| `list_things` | List things | `GET /things` | low, idempotent | page | – |\n")
+	require.Contains(t, out, "\n- Actions: 1 of 3 link the provider's page.\n")
+	require.Contains(t, out, "\n- 2 actions are recognised when repeated, by `Idempotency-Key`, `X-Once`.\n")
 	loaded, err := registry.Load(folder("acme.yaml", everyAction))
 	require.NoError(t, err)
-	var out strings.Builder
-	require.NoError(t, registry.Reference(&out, loaded))
-	require.Contains(t, out.String(), "| `change_thing` | [Change a thing (deprecated)]("+
-		"https://acme.example/docs) | medium |\n"+
-		"| `list_things` | List things | low |\n| `other_thing` | Do another thing | medium |\n")
+	var list strings.Builder
+	require.NoError(t, registry.Reference(&list, loaded))
+	require.Contains(t, list.String(), "\n1 provider: 1 to which accounts connect, 1 with 3 actions, and 0 with webhooks, ")
+	require.Contains(t, list.String(), "\n| [Acme](providers/acme.md) | `acme` | `bearer` | 3 | – | – | – |\n")
+}
+
+// The page of a provider says what its documentation says about limits, and what holds where it says nothing.
+func TestPageOfLimits(t *testing.T) {
+	t.Parallel()
+	require.Contains(t, page(t, everyAction), "\n## Limits\n\n- No number of requests is declared; the provider's responses decide.\n"+
+		"- A later attempt may succeed after `429`, `502`, `503`, `504`. How long to wait is in `retry-after`.\n")
+	out := page(t, everyAction+`rate_limit:
+  retry_statuses: [429, 503]
+  wait: [{header: x-reset, kind: seconds}]
+  max_wait: 60s
+  budget: [{limit: 100, per: 1m}, {limit: 1, per: 1s, scope: client}]
+  learn: [{remaining: x-left}, {remaining: x-left, limit: x-all}]
+`)
+	require.Contains(t, out, "\n## Limits\n\n- 100 requests in 1m for each connection\n- 1 request in 1s for each client\n"+
+		"- A later attempt may succeed after `429`, `503`. How long to wait is in `x-reset`; a request waits at most 60s.\n"+
+		"- How many requests are left is in `x-left`.\n")
 }

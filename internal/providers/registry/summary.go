@@ -152,6 +152,7 @@ func (p *Provider) Summary() Summary {
 	}
 	if p.Outbound != nil {
 		s.Outbound = summarizeOutbound(p.Outbound)
+		s.Outbound.Limits = summarizeLimits(d.Outbound.RateLimit)
 	}
 	return s
 }

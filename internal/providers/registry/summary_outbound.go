@@ -20,6 +20,27 @@ type OutboundSummary struct {
 	Modes []ModeSummary `json:"auth_modes"`
 	// Scopes says in words what OAuth scopes permit.
 	Scopes map[string]string `json:"scopes,omitempty"`
+	// Limits are what the provider's documentation says about the number of requests.
+	Limits LimitsSummary `json:"limits"`
+}
+
+// LimitsSummary describes the limits of a provider, as the definition has them.
+type LimitsSummary struct {
+	Budgets []BudgetSummary `json:"budgets"`
+	// Retried are the statuses after which a later attempt may succeed, and Waits the headers that say when.
+	Retried []string `json:"retry_statuses"`
+	Waits   []string `json:"wait_headers"`
+	// Learned are the headers that say how many requests are left.
+	Learned []string `json:"remaining_headers"`
+	// MaxWait is the longest wait that a request waits out; empty for none.
+	MaxWait string `json:"max_wait,omitempty"`
+}
+
+// BudgetSummary is a number of requests in a time.
+type BudgetSummary struct {
+	Requests int                  `json:"requests"`
+	Per      string               `json:"per"`
+	Scope    outbound.BudgetScope `json:"scope"`
 }
 
 // ModeSummary describes a way to authenticate.
@@ -43,6 +64,8 @@ type ModeSummary struct {
 	DefaultScopes []string `json:"default_scopes,omitempty"`
 	// Tested reports that a connection can be tested.
 	Tested bool `json:"tested"`
+	// Probes are the requests of a test.
+	Probes []string `json:"probes"`
 }
 
 // FieldSummary describes a value that a connection may have.
@@ -74,11 +97,42 @@ func summarizeOutbound(e *outbound.Engine) *OutboundSummary {
 			Title: m.Title, Description: m.Description, DocsURL: m.DocsURL,
 			BaseURLs: slices.Clone(m.BaseURLs), Setup: m.Setup, Credentials: summarizeFields(m.Fields), Config: []string{},
 			Client: m.Client,
-			Tested: len(e.Probes(m.Name)) > 0}
+			Tested: len(e.Probes(m.Name)) > 0, Probes: []string{}}
+		for _, p := range e.Probes(m.Name) {
+			mode.Probes = append(mode.Probes, p.String())
+		}
 		for i := range m.Config {
 			mode.Config = append(mode.Config, m.Config[i].Name)
 		}
 		s.Modes = append(s.Modes, mode)
+	}
+	return s
+}
+
+// summarizeLimits describes the declared limits; nil stands for none of the provider's own.
+func summarizeLimits(d *outbound.RateLimit) LimitsSummary {
+	s := LimitsSummary{Budgets: []BudgetSummary{}, Retried: []string{}, Waits: []string{}, Learned: []string{}}
+	if d == nil {
+		return s
+	}
+	s.Retried, s.MaxWait = append(s.Retried, d.RetryStatuses...), d.MaxWait
+	add := func(to *[]string, header string) {
+		if !slices.Contains(*to, header) {
+			*to = append(*to, header)
+		}
+	}
+	for _, w := range d.Wait {
+		add(&s.Waits, w.Header)
+	}
+	for _, l := range d.Learn {
+		add(&s.Learned, l.Remaining)
+	}
+	for _, b := range d.Budget {
+		one := BudgetSummary{Requests: b.Limit, Per: b.Per, Scope: b.Scope}
+		if one.Scope == "" {
+			one.Scope = outbound.ScopeConnection
+		}
+		s.Budgets = append(s.Budgets, one)
 	}
 	return s
 }
