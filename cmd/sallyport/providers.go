@@ -104,16 +104,17 @@ func (c providersShow) Run(e *env) error {
 }
 
 type providersLint struct {
-	Paths    []string `arg:"" name:"path" help:"Files, and folders whose .yaml files are checked."`
-	Shipping bool     `help:"Check definitions as built-in ones: they need evidence, and may have the slug of a built-in definition."`
-	JSON     bool     `name:"json" help:"Print the errors as JSON."`
+	Paths    []string          `arg:"" name:"path" help:"Files, and folders whose .yaml files are checked."`
+	Shipping bool              `help:"Check definitions as built-in ones: they need evidence and links to the provider's pages, and may have the slug of a built-in definition."`
+	Document map[string]string `placeholder:"SLUG=PATH" mapsep:"none" help:"A description of the API of a definition's provider, with which its actions are compared: OpenAPI 3.0 or 3.1, Swagger 2.0, Google Discovery or GraphQL. May be given several times."`
+	JSON     bool              `name:"json" help:"Print the errors as JSON."`
 }
 
 func (providersLint) unconfigured() {}
 
 // Run prints every error of the files. It needs no configuration, no data and no network.
 func (c providersLint) Run(e *env) error {
-	checked, findings, err := operator.LintProviders(c.Paths, c.Shipping)
+	checked, findings, err := operator.LintProviders(c.Paths, operator.LintOptions{Shipping: c.Shipping, Documents: c.Document})
 	if err != nil {
 		return err
 	}

@@ -185,3 +185,67 @@ func TestProvidersLintShowsNoControlCharacters(t *testing.T) {
 	require.NotContains(t, r.out, "\x1b")
 	require.Contains(t, r.out, ": a…: is not a field", "a name that no field has is cut where it stops being one")
 }
+
+// acting is acme with actions, which TestProvidersLintDocument compares with a document.
+const acting = `schema: 1
+slug: acme
+display_name: Acme
+categories: [crm]
+docs_url: https://acme.example/docs
+base_url: https://api.acme.example
+allowed_hosts: [api.acme.example]
+auth: [{mode: bearer}]
+actions:
+  inline:
+    list_things:
+      title: List things
+      method: GET
+      path: /things
+      input:
+        state: {type: string, enum: [open, gone], description: The state.}
+    get_thing:
+      title: Get a thing
+      method: GET
+      path: /things/{thing}
+      input:
+        thing: {type: string, description: The thing.}
+`
+
+// Actions are compared with the documents that are given, offline. A difference is an error of the action's line; a
+// document that cannot be read, or that belongs to no definition, is an error of the command.
+func TestProvidersLintDocument(t *testing.T) {
+	t.Parallel()
+	dir := write(t, filepath.Join(t.TempDir(), "definitions"), "acme.yaml", acting)
+	document := filepath.Join(write(t, t.TempDir(), "api.yaml", `openapi: 3.0.3
+info: {title: Acme, version: "1"}
+paths:
+  /things:
+    get:
+      parameters: [{name: state, in: query, schema: {type: string, enum: [open, closed]}}]
+      responses: {"200": {description: The things.}}
+`, "empty.yaml", "", "bad.json", "{\n\"openapi\": 3,,}"), "api.yaml")
+	require.Equal(t, exitOK, offline(t, "providers", "lint", dir).code)
+	r := offline(t, "providers", "lint", dir, "--document", "acme="+document)
+	require.Equal(t, exitFailed, r.code)
+	file := filepath.Join(dir, "acme.yaml")
+	require.Equal(t, file+":16: actions.inline.list_things.input.state: has the value gone, and in the document there are open, closed\n"+
+		file+":17: actions.inline.get_thing: is GET /things/{thing}, which the document does not have\n", r.out)
+	require.Equal(t, "definitions: 1, errors: 2\n", r.stderr)
+	found := decode[[]operator.ProviderProblem](t, offline(t, "providers", "lint", dir, "--json", "--document", "acme="+document).out)
+	require.Len(t, found, 2)
+	require.Equal(t, 17, found[1].Line)
+
+	for _, tt := range []struct{ given, want string }{
+		{"other=" + document, "api.yaml is a document for other, and no definition of that slug is checked"},
+		{"acme=" + filepath.Join(dir, "gone.yaml"), "gone.yaml does not exist"},
+		{"acme=" + filepath.Join(filepath.Dir(document), "bad.json"), "bad.json: line 2, column"},
+		{"acme=" + filepath.Join(filepath.Dir(document), "empty.yaml"), "empty.yaml: "},
+		{"acme=" + dir, "is a directory"},
+	} {
+		r := offline(t, "providers", "lint", dir, "--document", tt.given)
+		require.Equal(t, exitFailed, r.code, tt.given)
+		require.Contains(t, r.stderr, tt.want)
+		require.Empty(t, r.out)
+	}
+	require.Equal(t, exitUsage, offline(t, "providers", "lint", dir, "--document", document).code)
+}

@@ -230,7 +230,7 @@ func TestShippedOutbound(t *testing.T) {
 			require.False(t, strings.HasPrefix(base, "http://"), slug)
 		}
 	}
-	checked, problems, err := registry.Lint(folder("acme.yaml", everyOutbound), "", nil)
+	checked, problems, err := registry.Lint(folder("acme.yaml", everyOutbound), registry.LintOptions{})
 	require.NoError(t, err)
 	require.Equal(t, 1, checked)
 	require.Len(t, problems, 5)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -128,38 +127,3 @@ func (r *Registry) Find(_ id.Environment, slug string) (*Provider, bool) { retur
 
 // All is List for an environment.
 func (r *Registry) All(id.Environment) []*Provider { return r.List() }
-
-// Lint checks the definitions at the root of fsys, or only the one with the given name, and returns their number and
-// all problems, sorted by files and lines. builtin are the built-in definitions for an operator's ones. If it is nil,
-// the definitions are checked as built-in ones, and need evidence. The error is that of reading the folder.
-func Lint(fsys fs.FS, name string, builtin *Registry) (checked int, problems []Problem, err error) {
-	var files []definitionFile
-	if name == "" {
-		files, problems, err = readFolder(fsys)
-		if err != nil {
-			return 0, nil, err
-		}
-	} else if data, err := readFile(fsys, name); err != nil {
-		problems = []Problem{unreadable(name, err)}
-	} else {
-		files = []definitionFile{{name: name, data: data}}
-	}
-	checked = len(files) + len(problems)
-	for _, file := range files {
-		p, wrong := parse(file, builtin)
-		problems = append(problems, wrong...)
-		if p != nil && builtin == nil && p.Webhooks != nil && p.Definition.Evidence == nil {
-			problems = append(problems, Problem{File: file.name, Field: "evidence",
-				Message: "must name the evidence of the definition, because it is a built-in one"})
-		}
-		if p != nil && builtin == nil && p.Outbound != nil {
-			for i, m := range p.Outbound.Modes() {
-				if m.DocsURL == "" {
-					problems = append(problems, Problem{File: file.name, Field: "auth[" + strconv.Itoa(i) + "].docs_url",
-						Message: "must name the provider's page about the mode, because the definition is a built-in one"})
-				}
-			}
-		}
-	}
-	return checked, newLoadError(problems).Problems, nil
-}
