@@ -39,6 +39,7 @@ type guide struct {
 func guides() []guide {
 	return []guide{
 		{"add-a-provider", []string{"curl", "openssl"}},
+		{"add-a-provider-with-actions", []string{"curl", "python3"}},
 		{"connect-an-account-by-oauth", []string{"curl", "python3", "awk"}},
 		{"connect-with-a-key", []string{"curl", "python3"}},
 		{"first-production-start", []string{"curl", "openssl", "python3"}},
