@@ -57,6 +57,9 @@ func emulatedProviders() []emulated {
 			moved: []string{"https://${config.login_host}/${config.tenant}/", atEmulator + "/",
 				"\nrequest:\n", "\nrequest:\n  headers: {X-Unused: \"${config.login_host} ${config.tenant}\"}\n",
 				`base_url: "https://${config.graph_host}"`, `base_url: "` + atEmulator + `"`}},
+		{slug: "linear", clientID: "li-client", secret: "secret-of-linear", clients: "oauth_apps", person: "ada@example.test",
+			account: "Ada", seed: object{"users": ada}, refreshed: true, revoked: true,
+			moved: []string{"https://api.linear.app", atEmulator, "https://linear.app/oauth/", atEmulator + "/oauth/"}},
 	}
 }
 
@@ -106,7 +109,19 @@ func (s *surfer) choose(at string, p page, marked string) page {
 	return page{}
 }
 
-// The shipped definitions of GitHub, Slack, Google and Microsoft work against the npm package emulate: a person
+// tested is the outcome of a test of a connection.
+type tested struct{ Status, Code string }
+
+// tested tests a connection that may be refused.
+func (c *connector) tested(slug, id string) (out tested) {
+	c.t.Helper()
+	status, body := c.ask(c.key, http.MethodPost, "/connections/"+slug+"/"+id+"/test", object{})
+	require.Equal(c.t, http.StatusOK, status, "%s", body)
+	require.NoError(c.t, json.Unmarshal(body, &out))
+	return out
+}
+
+// The shipped definitions of GitHub, Slack, Google, Microsoft and Linear work against the npm package emulate: a person
 // connects on the hosted page, the account is found, and tokens are refreshed and revoked where the emulator can. It
 // verifies the token of a GitHub App, and gives one for the installation. It gives no refresh tokens for GitHub and
 // Slack, revokes neither their tokens nor Microsoft's nor those of installations, and leaves out the id of Google's
@@ -163,7 +178,7 @@ func TestEmulatedProviders(t *testing.T) {
 			made := c.about("show", e.slug, "ada")
 			require.Equal(t, "active", made.Status, e.slug)
 			require.Equal(t, e.account, made.Account.Label, e.slug)
-			c.command("", "connections", "test", e.slug, "ada")
+			require.Equal(t, "healthy", c.tested(e.slug, "ada").Status, e.slug)
 			if e.refreshed {
 				c.pass(databaseURL, dir, false)
 				refreshed := c.about("refresh", e.slug, "ada")
@@ -181,5 +196,90 @@ func TestEmulatedProviders(t *testing.T) {
 		require.Equal(t, "active", made.Status)
 		c.pass(databaseURL, dir, false)
 		require.NotEqual(t, made.Credentials.Fingerprint, c.about("refresh", "github-app", "app").Credentials.Fingerprint)
+	})
+}
+
+// emulatedKey is a mode of a shipped definition with credentials that the emulator of its provider has.
+type emulatedKey struct {
+	slug, mode string
+	// account is its name; empty if none is shown.
+	account string
+	// given are the credentials, and config the settings besides the emulator.
+	given, config object
+	// wrong are credentials that the emulator refuses; nil if it takes any.
+	wrong object
+}
+
+func emulatedKeys() []emulatedKey {
+	const sid, key = "AC0000000000000000000000000000000a", "SK0000000000000000000000000000000a"
+	return []emulatedKey{
+		{slug: "linear", mode: "api_key", account: "Ada", given: object{"api_key": "lin_api_00000000000000sample"}},
+		// The account has the user name as its id, and nothing is shown of a response that repeats a credential.
+		{slug: "twilio", mode: "basic", given: object{"username": sid, "password": "token-of-twilio"},
+			wrong: object{"username": sid, "password": "another-token"}},
+		{slug: "twilio", mode: "api_key", given: object{"username": key, "password": "secret-of-key"},
+			config: object{"account_sid": sid}, wrong: object{"username": key, "password": "another-secret"}},
+	}
+}
+
+// The probes of the shipped definitions of Linear and Twilio find that good keys are healthy, and that keys which the provider refuses with 401 are not: these are not stored, and a connection that has them
+// all the same is unhealthy. The emulator takes any token for Linear. It has AWS and Stripe, too, without the requests
+// of their probes.
+func TestEmulatedKeys(t *testing.T) {
+	t.Parallel()
+	testkit.NeedProcesses(t)
+	peerDir := nodePeer(t, "emulate")
+	twilio := emulated{slug: "twilio", moved: []string{`base_url: "https://${config.host}"`, `base_url: "` + atEmulator + `"`,
+		"https://oauth.twilio.com/", atEmulator + "/oauth/",
+		"\nhealth:\n", "\nrequest: {headers: {X-Unused: \"${config.host}\"}}\nhealth:\n"}}
+	testkit.EachServer(t, func(t *testing.T, databaseURL, dir string) {
+		definitions := map[string]string{"twilio": twilio.definition(t)}
+		for _, e := range emulatedProviders() {
+			if e.slug == "linear" {
+				definitions[e.slug] = e.definition(t)
+			}
+		}
+		c := newConnector(t, databaseURL, dir, definitions)
+		peer := startPeer(t, peerDir, "peer.mjs")
+		keys := emulatedKeys()
+		peer.say(object{
+			"linear": object{"users": []object{{"email": "ada@example.test", "name": "Ada", "admin": true}},
+				"tokens": []object{{"token": keys[0].given["api_key"], "user": "ada@example.test", "scopes": []string{"read"}}}},
+			"twilio": object{"account": object{"sid": keys[1].given["username"], "auth_token": keys[1].given["password"],
+				"friendly_name": "Local"}, "phone_numbers": []object{{"phone_number": "+15551234567"}},
+				"api_keys": []object{{"sid": keys[2].given["username"], "secret": keys[2].given["password"]}}},
+		})
+		var at map[string]struct {
+			URL string `json:"url"`
+		}
+		peer.hear(&at)
+		defer c.serve()()
+		c.reach()
+		for _, k := range keys {
+			config := object{"emulator": at[k.slug].URL}
+			for name, value := range k.config {
+				config[name] = value
+			}
+			body := object{"provider": k.slug, "connection_id": k.mode, "auth_mode": k.mode, "connection_config": config,
+				"credentials": k.given}
+			status, text := c.ask(c.key, http.MethodPost, "/connections", body)
+			require.Equal(t, http.StatusCreated, status, "%s %s: %s", k.slug, k.mode, text)
+			var made connectable
+			require.NoError(t, json.Unmarshal(text, &made))
+			require.Equal(t, "active", made.Status)
+			require.Equal(t, k.account, made.Account.Label, "%s", k.slug)
+			require.Equal(t, tested{"healthy", "ok"}, c.tested(k.slug, k.mode), "%s %s", k.slug, k.mode)
+			if k.wrong == nil {
+				continue
+			}
+			body["connection_id"], body["credentials"] = k.mode+"-wrong", k.wrong
+			status, text = c.ask(c.key, http.MethodPost, "/connections", body)
+			require.Equal(t, http.StatusUnprocessableEntity, status, "%s", text)
+			require.Contains(t, string(text), "invalid_credentials")
+			body["test"] = false
+			status, text = c.ask(c.key, http.MethodPost, "/connections", body)
+			require.Equal(t, http.StatusCreated, status, "%s", text)
+			require.Equal(t, "unhealthy", c.tested(k.slug, k.mode+"-wrong").Status, "%s %s", k.slug, k.mode)
+		}
 	})
 }

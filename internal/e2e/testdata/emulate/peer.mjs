@@ -1,4 +1,5 @@
-// GitHub, Slack, Google and Microsoft, emulated by the npm package emulate, for TestEmulatedProviders.
+// GitHub, Slack, Google, Microsoft, Linear and Twilio, emulated by the npm package emulate, for TestEmulatedProviders and
+// TestEmulatedKeys.
 //
 // It reads the seeds of the services as a line of JSON, {service: seed}, and prints a line that begins with "> ": the URL of each, and
 // the secrets that were generated. It ends with its input.
