@@ -2,7 +2,9 @@ package connections
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -100,19 +102,18 @@ func (a *authenticator) wayOf(ctx context.Context, c *Connection, engine *outbou
 		given[field] = value.Reveal()
 	}
 	config, problems := engine.ResolveConfig(sealed.Mode, given)
-	unfit := apperr.New(apperr.CodeConnectionNotReady, "The connection's settings do not fit the provider's definition")
 	if len(problems) > 0 {
-		return nil, unfit
+		return nil, unfit(&outbound.ConfigError{Problems: problems})
 	}
 	found.target.Config = config
 	mode, ok := engine.Mode(sealed.Mode)
 	if !ok {
-		return nil, unfit
+		return nil, unfit(nil)
 	}
 	found.mode = mode
 	hosts, err := hostsOf(engine, mode, found.target, !hasToken(sealed.Fields))
 	if err != nil {
-		return nil, unfit
+		return nil, unfit(err)
 	}
 	if found.allowed = sealed.Hosts; !contain(found.allowed, hosts) {
 		found.allowed = allowedHosts(engine, found.target, &sealed.Set)
@@ -122,4 +123,21 @@ func (a *authenticator) wayOf(ctx context.Context, c *Connection, engine *outbou
 		a.ways.set(c.UUID, o, found)
 	}
 	return found, nil
+}
+
+// Unfit refuses requests of a connection whose settings the present definition does not accept.
+const Unfit = "The connection's settings do not fit the provider's definition"
+
+// unfit is Unfit with what is missing or wrong, as far as the definition says so.
+func unfit(err error) error {
+	message := Unfit
+	var config *outbound.ConfigError
+	if errors.As(err, &config) {
+		parts := make([]string, len(config.Problems))
+		for i, p := range config.Problems {
+			parts[i] = p.Field + " " + p.Message
+		}
+		message += ": " + strings.Join(parts, "; ")
+	}
+	return apperr.New(apperr.CodeConnectionNotReady, message)
 }

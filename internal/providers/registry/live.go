@@ -327,6 +327,9 @@ const (
 func (l *Live) previousVersions(ctx context.Context, connections Connections, c *change, p, old *Provider) *Provider {
 	alone := *old
 	alone.previous = nil
+	if p.Webhooks == nil && !old.verifies() {
+		return &alone // nothing of a connection is verified by a version
+	}
 	report := l.unfit(ctx, connections, p)
 	if report == nil {
 		return &alone
@@ -342,6 +345,16 @@ func (l *Live) previousVersions(ctx context.Context, connections Connections, c 
 	// The oldest are those that some connections stayed with, and the newest is the one that most have.
 	alone.previous = old.previous.previous
 	return &alone
+}
+
+// verifies reports whether a version of the definition verifies webhooks.
+func (p *Provider) verifies() bool {
+	for ; p != nil; p = p.previous {
+		if p.Webhooks != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // unfit returns what logs the connections that a definition does not fit; nil if there are none.
@@ -456,7 +469,7 @@ func (l *Live) reportMissing(ctx context.Context, connections Connections) {
 			l.log.ErrorContext(ctx, "connections have a provider without a definition; their webhooks are rejected until it "+
 				"is back",
 				slog.String("provider", slug))
-		case p.Source == SourceFolder:
+		case p.Source == SourceFolder && p.Webhooks != nil:
 			if report := l.unfit(ctx, connections, p); report != nil {
 				report()
 			}

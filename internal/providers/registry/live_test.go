@@ -335,6 +335,32 @@ func TestLiveKeepsVersionsThatConnectionsFit(t *testing.T) {
 	require.Nil(t, s.get("acme").Previous().Previous())
 }
 
+// A provider that never had webhooks has no versions by which connections could be verified: nothing is kept for them,
+// and no connection is said not to fit. One that loses its webhooks keeps the version that has them.
+func TestLiveKeepsNoVersionsWithoutWebhooks(t *testing.T) {
+	t.Parallel()
+	silent := func(name string) string {
+		return strings.Replace(minimal, "display_name: Acme", "display_name: "+name, 1)
+	}
+	s := newSite(t, "acme.yaml", silent("V0"))
+	s.asked.used, s.asked.unfit = []string{"acme"}, map[string]int{"V0": 7, "V1": 7, "V2": 7, "V4": 7}
+	for i := range 2 {
+		s.write("acme.yaml", silent("V"+strconv.Itoa(i+1)))
+		require.True(t, s.look())
+	}
+	require.Nil(t, s.get("acme").Previous().Previous())
+	for _, entry := range s.logged() {
+		require.NotEqual(t, "WARN", entry["level"], "%v", entry)
+	}
+	s.write("acme.yaml", named("acme", "V3"))
+	require.True(t, s.look())
+	s.write("acme.yaml", silent("V4"))
+	require.True(t, s.look())
+	require.Equal(t, "V3", s.get("acme").Previous().Definition.DisplayName)
+	require.Equal(t, "V2", s.get("acme").Previous().Previous().Definition.DisplayName)
+	require.InDelta(t, 7, s.logged()[1]["connections"], 0)
+}
+
 // A folder that cannot be read for a time changes nothing, says so once, and is followed again when it is
 // back.
 func TestLiveFolderLost(t *testing.T) {

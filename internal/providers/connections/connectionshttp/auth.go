@@ -268,7 +268,8 @@ func mountTest(api *httpapi.API, h *handlers, op func(httpapi.Operation) httpapi
 			"`needs_reauth`; a provider that cannot be reached changes no status. A test waits for the provider's rate limit; " +
 			"if that takes too long, it is refused with 429. A connection that belongs to a member is tested for them only.",
 		Messages: map[apperr.Code][]string{
-			apperr.CodeRateLimited: {"The provider's rate limit allows no further request now"}},
+			apperr.CodeRateLimited:        {"The provider's rate limit allows no further request now"},
+			apperr.CodeConnectionNotReady: {apperr.CodeConnectionNotReady.Example(), connections.Unfit}},
 		Errors: []apperr.Code{apperr.CodeConnectionNotReady, apperr.CodeConnectionOwned},
 	}), h.test)
 }
