@@ -55,6 +55,7 @@ func Dependencies() map[string][]string {
 		"providers/imports": {"providers/registry", "providers/declared", "providers/documents", "providers/actions",
 			"providers/actionindex",
 			"identity/audit"},
+		"providers/comparison": {"providers/actions", "providers/documents", "providers/outbound", "providers/registry"},
 		"providers/catalog": {"providers/configs", "providers/imports", "providers/registry", "providers/actions",
 			"providers/actionindex", "providers/risk"},
 		"providers/tokens": {"providers/credentials", "providers/oauth", "providers/outbound",

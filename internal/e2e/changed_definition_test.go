@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // deskDefinition is an operator's own definition with an API.
@@ -42,7 +43,7 @@ func deskAPI(t *testing.T) string {
 		}
 		_, _ = fmt.Fprintf(w, `{"id":7,"name":"Support at %s"}`, r.URL.Path)
 	}))
-	t.Cleanup(server.Close)
+	await.Close(t, server)
 	return server.URL
 }
 

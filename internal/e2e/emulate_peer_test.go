@@ -214,7 +214,7 @@ func emulatedKeys() []emulatedKey {
 	const sid, key = "AC0000000000000000000000000000000a", "SK0000000000000000000000000000000a"
 	return []emulatedKey{
 		{slug: "linear", mode: "api_key", account: "Ada", given: object{"api_key": "lin_api_00000000000000sample"}},
-		// The account has the user name as its id, and nothing is shown of a response that repeats a credential.
+		// The account has the user name as its id, and nothing is shown of a response that has a credential in it.
 		{slug: "twilio", mode: "basic", given: object{"username": sid, "password": "token-of-twilio"},
 			wrong: object{"username": sid, "password": "another-token"}},
 		{slug: "twilio", mode: "api_key", given: object{"username": key, "password": "secret-of-key"},

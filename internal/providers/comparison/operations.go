@@ -27,7 +27,7 @@ func read(d *documents.Document) (*contents, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &contents{graphql: d.Format == documents.GraphQL, prefixes: d.ServerPaths(), byCall: map[string]int{},
+	c := &contents{graphql: d.Format == documents.GraphQL, prefixes: documents.ServerPaths(d), byCall: map[string]int{},
 		methods: map[string][]string{}}
 	for r := range found {
 		c.operations = append(c.operations, r)

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// ServerPaths returns the paths of the document's servers, under which its operations are, without slashes at their
+// ServerPaths returns the paths of a document's servers, under which its operations are, without slashes at their
 // ends. Names of variables are in braces. Servers without a path are left out.
-func (d *Document) ServerPaths() []string {
+func ServerPaths(d *Document) []string {
 	if d.graphql != nil {
 		return nil
 	}

@@ -36,7 +36,7 @@ func own(t *testing.T) registry.LintOptions {
 }
 
 // A definition that can be loaded is read as a reviewer does: risks that method and words contradict, risks that are
-// lowered without a reason, and inputs that nobody explains.
+// lowered without a reason, and inputs that no one explains.
 func TestLintReviews(t *testing.T) {
 	t.Parallel()
 	const at = "actions.inline."
@@ -67,7 +67,7 @@ func TestLintReviews(t *testing.T) {
 	}
 }
 
-// What ships needs more: the provider's page, a group, and a risk that people have judged.
+// A built-in definition needs more: the provider's page, a group, and a risk that people have judged.
 func TestLintReviewsWhatShips(t *testing.T) {
 	t.Parallel()
 	found := strings.Join(lint(t, "act: {title: Act, method: POST, path: /a}", registry.LintOptions{}), "\n")
@@ -78,7 +78,7 @@ func TestLintReviewsWhatShips(t *testing.T) {
 		"risk: {operation: create}}", registry.LintOptions{}))
 }
 
-// What compares a definition with something else is asked about good ones only, and what it finds has its line.
+// A comparison with something else is asked about good ones only, and its findings have their lines.
 func TestLintCompares(t *testing.T) {
 	t.Parallel()
 	asked := 0

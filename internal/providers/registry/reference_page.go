@@ -312,7 +312,7 @@ func documentedActions(list []ActionSummary) int {
 	return count
 }
 
-// limitsSection says how many requests the provider permits, and how repeated calls are recognised.
+// limitsSection says how many requests the provider permits, and how calls that are sent again are recognised.
 func limitsSection(b *bytes.Buffer, s *Summary) {
 	l := &s.Outbound.Limits
 	b.WriteString("\n## Limits\n\n")
@@ -345,7 +345,7 @@ func limitsSection(b *bytes.Buffer, s *Summary) {
 		}
 	}
 	if keyed > 0 {
-		fmt.Fprintf(b, "- %s recognised when repeated, by %s.\n", isOrAre(keyed, "action"),
+		fmt.Fprintf(b, "- %s recognised when sent again, by %s.\n", isOrAre(keyed, "action"),
 			quoteAll(slices.Sorted(maps.Keys(headers)), code))
 	}
 }

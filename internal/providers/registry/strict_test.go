@@ -333,7 +333,7 @@ func TestActionsAreShown(t *testing.T) {
 	require.Contains(t, out, "\n### Actions: other\n")
 	require.Contains(t, out, "\n| `list_things` | List things | `GET /things` | low, idempotent | page | – |\n")
 	require.Contains(t, out, "\n- Actions: 1 of 3 link the provider's page.\n")
-	require.Contains(t, out, "\n- 2 actions are recognised when repeated, by `Idempotency-Key`, `X-Once`.\n")
+	require.Contains(t, out, "\n- 2 actions are recognised when sent again, by `Idempotency-Key`, `X-Once`.\n")
 	loaded, err := registry.Load(folder("acme.yaml", everyAction))
 	require.NoError(t, err)
 	var list strings.Builder
