@@ -200,7 +200,8 @@ func TestGeneratedFiles(t *testing.T) {
 func TestGeneratedPages(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "new", "providers")
-	r := call(command{ctx: t.Context(), clock: clock.System(), args: []string{"providers", "reference", "--pages", folder}}, nil)
+	r := call(command{ctx: t.Context(), clock: clock.System(), args: []string{"providers", "reference", "--pages",
+		folder}}, nil)
 	require.Equal(t, result{code: exitOK}, r)
 	names := func(folder string) (list []string) {
 		files, err := os.ReadDir(folder)

@@ -114,7 +114,8 @@ func (providersLint) unconfigured() {}
 
 // Run prints every error of the files. It needs no configuration, no data and no network.
 func (c providersLint) Run(e *env) error {
-	checked, findings, err := operator.LintProviders(c.Paths, operator.LintOptions{Shipping: c.Shipping, Documents: c.Document})
+	checked, findings, err := operator.LintProviders(c.Paths, operator.LintOptions{Shipping: c.Shipping,
+		Documents: c.Document})
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,7 @@
 package e2e_test
 
 import (
-	"fmt"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -41,7 +41,8 @@ func deskAPI(t *testing.T) string {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		_, _ = fmt.Fprintf(w, `{"id":7,"name":"Support at %s"}`, r.URL.Path)
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(object{"id": 7, "name": "Support at " + r.URL.Path})
 	}))
 	await.Close(t, server)
 	return server.URL

@@ -222,14 +222,16 @@ func emulatedKeys() []emulatedKey {
 	}
 }
 
-// The probes of the shipped definitions of Linear and Twilio find that good keys are healthy, and that keys which the provider refuses with 401 are not: these are not stored, and a connection that has them
+// The probes of the shipped definitions of Linear and Twilio find that good keys are healthy, and that keys which the
+// provider refuses with 401 are not: these are not stored, and a connection that has them
 // all the same is unhealthy. The emulator takes any token for Linear. It has AWS and Stripe, too, without the requests
 // of their probes.
 func TestEmulatedKeys(t *testing.T) {
 	t.Parallel()
 	testkit.NeedProcesses(t)
 	peerDir := nodePeer(t, "emulate")
-	twilio := emulated{slug: "twilio", moved: []string{`base_url: "https://${config.host}"`, `base_url: "` + atEmulator + `"`,
+	twilio := emulated{slug: "twilio", moved: []string{`base_url: "https://${config.host}"`,
+		`base_url: "` + atEmulator + `"`,
 		"https://oauth.twilio.com/", atEmulator + "/oauth/",
 		"\nhealth:\n", "\nrequest: {headers: {X-Unused: \"${config.host}\"}}\nhealth:\n"}}
 	testkit.EachServer(t, func(t *testing.T, databaseURL, dir string) {

@@ -68,7 +68,8 @@ func LintProviders(paths []string, o LintOptions) (checked int, problems []Provi
 	}
 	for _, slug := range slices.Sorted(maps.Keys(opened)) {
 		if !seen[slug] && len(problems) == 0 { // a definition with errors is not compared
-			return 0, nil, fmt.Errorf("%s is a document for %s, and no definition of that slug is checked", o.Documents[slug], slug)
+			return 0, nil, fmt.Errorf("%s is a document for %s, and no definition of that slug is checked", o.Documents[slug],
+				slug)
 		}
 	}
 	return checked, problems, nil

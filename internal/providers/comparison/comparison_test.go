@@ -111,7 +111,8 @@ const (
 	create = "method: POST, path: /things, required: [name], input: {name: {type: string}, "
 )
 
-// Actions that are as the document has them differ in nothing: also where they are narrower, where an input is written as
+// Actions that are as the document has them differ in nothing: also where they are narrower, where an input is written
+// as
 // text, where the definition sets what the document requires, and where the document leaves something open.
 func TestAgreement(t *testing.T) {
 	t.Parallel()
@@ -124,7 +125,8 @@ func TestAgreement(t *testing.T) {
 		one(create + "size: {type: [integer, 'null']}, free: {type: object, properties: {x: {type: string}}}}"),
 		one(create + "person: {type: object, required: [name], properties: {name: {type: string}, boss: {type: object, " +
 			"properties: {name: {type: string}}}}}}"),
-		one("method: POST, path: /things, required: [all], input: {all: {in: whole_body, type: object, properties: {name: {type: string}}}}"),
+		one("method: POST, path: /things, required: [all], input: {all: {in: whole_body, type: object, properties: {name: " +
+			"{type: string}}}}"),
 		one("method: GET, path: '/things/{id}', deprecated: true, input: {id: {type: integer}}"),
 		one("method: GET, path: /things/7, deprecated: true"),
 		one("method: PUT, path: '/things/{id}', input: {id: {type: integer}, a: {type: string}, b: {type: boolean}}"),
@@ -148,7 +150,8 @@ func TestDifferences(t *testing.T) {
 		{one("method: GET, path: /things, input: {owner: {type: string}}"),
 			act + ".input.owner: is not required, and in the document it is"},
 		{one(list + "other: {type: string}}"), act + ".input.other: is other in the query, which the document does not have"},
-		{one(list + "h: {in: header, name: X-H, type: string}}"), act + ".input.h: is X-H in the header, which the document does not have"},
+		{one(list + "h: {in: header, name: X-H, type: string}}"), act + ".input.h: is X-H in the header, which the " +
+			"document does not have"},
 		{one(list + "state: {type: string, enum: [open, gone]}}"),
 			act + ".input.state: has the value gone, and in the document there are open, closed"},
 		{one(list + "limit: {type: string}}"), act + ".input.limit: is string, and in the document integer"},
@@ -169,7 +172,8 @@ func TestDifferences(t *testing.T) {
 			act + ".input.ids: has items, which is string, and in the document integer"},
 		{one("method: POST, path: /things, input: {all: {in: whole_body, type: array, items: {type: string}}}"),
 			act + ".input.all: is array, and in the document object"},
-		{one("method: PUT, path: '/things/{id}', input: {id: {type: integer}}"), act + ": has no body, which the document requires"},
+		{one("method: PUT, path: '/things/{id}', input: {id: {type: integer}}"),
+			act + ": has no body, which the document requires"},
 		{one("method: PUT, path: '/things/{id}', input: {id: {type: integer}, c: {type: string}}"),
 			act + ".input.c: is c in the body, which the document does not have"},
 		{one("method: GET, path: /things, scopes: ['read admin', write], required: [owner], input: {owner: {type: string}}"),
@@ -177,7 +181,8 @@ func TestDifferences(t *testing.T) {
 	} {
 		require.Contains(t, "\n"+compare(t, tt.declared, api)+"\n", "\n"+tt.want+"\n", tt.declared)
 	}
-	require.Empty(t, compare(t, one("method: GET, path: '/v2/things/{id}', deprecated: true, input: {id: {type: integer}}"),
+	require.Empty(t, compare(t, one("method: GET, path: '/v2/things/{id}', deprecated: true, input: {id: {type: "+
+		"integer}}"),
 		api), "a path may have that of the servers")
 	require.Equal(t, act+": is GET /v2/things, which the document does not have",
 		compare(t, one("method: GET, path: /v2/things"), strings.Replace(api, "/v2\"", "/v3\"", 1)))
@@ -190,8 +195,10 @@ func TestNothingToCompare(t *testing.T) {
 	require.NoError(t, err)
 	found, err := comparison.Compare(provider(t, strings.TrimSuffix(head, "actions:\n")), d)
 	require.NoError(t, err)
-	require.Equal(t, []comparison.Difference{{Field: "actions", Message: "has no actions that could be compared with the document"}}, found)
-	broken := strings.Replace(api, "      requestBody:\n        content:", "      requestBody:\n        $ref: '#/components/gone'\n        content:", 1)
+	require.Equal(t, []comparison.Difference{{Field: "actions", Message: "has no actions that could be compared with " +
+		"the document"}}, found)
+	broken := strings.Replace(api, "      requestBody:\n        content:",
+		"      requestBody:\n        $ref: '#/components/gone'\n        content:", 1)
 	require.Contains(t, compare(t, one(create+"size: {type: integer}}"), broken),
 		"actions.inline.act: cannot be compared: the document's operation cannot be read: ")
 	d, err = documents.OpenAny([]byte(`{"openapi":"3.0.0","paths":[]}`))
@@ -206,7 +213,8 @@ func TestOtherFormats(t *testing.T) {
 	const swagger = `{"swagger":"2.0","info":{"title":"A"},"host":"api.acme.example","basePath":"/v2","paths":{"/things":{"post":{
 		"consumes":["application/x-www-form-urlencoded"],
 		"parameters":[{"name":"name","in":"formData","type":"string","required":true}],"responses":{"200":{"description":"A."}}}}}}`
-	require.Empty(t, compare(t, "  body: form\n"+one("method: POST, path: /v2/things, required: [name], input: {name: {type: string}}"), swagger))
+	require.Empty(t, compare(t, "  body: form\n"+one("method: POST, path: /v2/things, required: [name], input: {name: "+
+		"{type: string}}"), swagger))
 	require.Equal(t, "actions.inline.act: does not have name in the body, which the document requires",
 		compare(t, one("method: POST, path: /things"), swagger))
 	const discovery = `{"kind":"discovery#restDescription","discoveryVersion":"v1","name":"zoo","rootUrl":"https://api.acme.example/",
@@ -215,8 +223,10 @@ func TestOtherFormats(t *testing.T) {
 		"parameters":{"thingId":{"type":"string","location":"path","required":true}}}}}}}`
 	require.Equal(t, "actions.inline.act.scopes[0]: has zoo, and the document has https://www.googleapis.com/auth/zoo\n"+
 		"actions.inline.act.input.fields: is array, and in the document string",
-		compare(t, one("method: GET, path: '/things/{id}', scopes: [zoo], input: {id: {type: string}, fields: {type: array, items: {type: string}}}"),
-			strings.Replace(discovery, `"resources"`, `"parameters":{"fields":{"type":"string","location":"query","enum":["a"]}},"resources"`, 1)))
+		compare(t, one("method: GET, path: '/things/{id}', scopes: [zoo], input: {id: {type: string}, fields: {type: "+
+			"array, items: {type: string}}}"),
+			strings.Replace(discovery, `"resources"`,
+				`"parameters":{"fields":{"type":"string","location":"query","enum":["a"]}},"resources"`, 1)))
 	require.Empty(t, compare(t, one("method: GET, path: '/things/{id}', input: {id: {type: string}}"), discovery))
 }
 
@@ -260,9 +270,11 @@ func TestGraphQL(t *testing.T) {
 // Schemas that contain themselves, and schemas of any form, end and do not panic.
 func FuzzCompare(f *testing.F) {
 	f.Add(`{"$ref":"#/components/schemas/a"}`, `{"allOf":[{"$ref":"#/components/schemas/a"}]}`)
-	f.Add(`{"type":"object","properties":{"a":{"$ref":"#/components/schemas/b"}}}`, `{"anyOf":[{"type":"object","properties":{"b":true}},false]}`)
+	f.Add(`{"type":"object","properties":{"a":{"$ref":"#/components/schemas/b"}}}`,
+		`{"anyOf":[{"type":"object","properties":{"b":true}},false]}`)
 	f.Add(`{"enum":[1,null,{}],"const":[1]}`, `{"type":["string","null"],"items":{"items":false}}`)
-	p, err := registry.Load(fstest.MapFS{"acme.yaml": {Mode: 0o644, Data: []byte(head + one("method: POST, path: /a, input: {"+
+	p, err := registry.Load(fstest.MapFS{"acme.yaml": {Mode: 0o644, Data: []byte(head + one("method: POST, path: /a, "+
+		"input: {"+
 		"a: {type: object, properties: {a: {type: object, properties: {a: {type: string}}}}}, "+
 		"b: {type: array, items: {anyOf: [{type: string, enum: [x]}, {type: object, properties: {b: {type: integer}}}]}}, "+
 		"q: {in: query, type: [string, array], items: {type: string}}}"))}})

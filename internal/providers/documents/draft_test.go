@@ -29,7 +29,8 @@ func accepted(t *testing.T, d *documents.Draft) {
 	t.Helper()
 	builtin, err := registry.Builtin()
 	require.NoError(t, err)
-	_, problems, err := registry.Lint(fstest.MapFS{"acme.yaml": {Data: d.Definition, Mode: 0o644}}, registry.LintOptions{Builtin: builtin})
+	_, problems, err := registry.Lint(fstest.MapFS{"acme.yaml": {Data: d.Definition, Mode: 0o644}},
+		registry.LintOptions{Builtin: builtin})
 	require.NoError(t, err)
 	require.Empty(t, problems, string(d.Definition))
 	require.LessOrEqual(t, len(d.Definition), 256<<10)

@@ -11,13 +11,15 @@ func ServerPaths(d *Document) []string {
 	if d.graphql != nil {
 		return nil
 	}
-	urls := d.serverURLs()
-	switch d.Format {
+	var urls []string
+	switch d.Format { //nolint:exhaustive // the others have servers
 	case Swagger2:
 		urls = []string{"/" + strings.TrimLeft(d.root.Get("basePath").String(), "/")}
 	case Discovery:
 		urls = []string{strings.TrimRight(d.root.Get("rootUrl").String(), "/") + "/" +
 			strings.TrimLeft(d.root.Get("servicePath").String(), "/")}
+	default:
+		urls = d.serverURLs()
 	}
 	var out []string
 	for _, text := range urls {

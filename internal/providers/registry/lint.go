@@ -34,7 +34,8 @@ type Finding struct {
 	Message string
 }
 
-// Lint checks the definitions at the root of fsys, and returns their number and all problems, sorted by files and lines.
+// Lint checks the definitions at the root of fsys, and returns their number and all problems, sorted by files and
+// lines.
 // It also finds what a reviewer would in definitions that can be loaded. The error is that of reading the folder.
 func Lint(fsys fs.FS, o LintOptions) (checked int, problems []Problem, err error) {
 	var files []definitionFile
@@ -108,7 +109,8 @@ func (p *Provider) reviewShipping() []Finding {
 			found = append(found, Finding{field + ".tags", "must group the action, because the definition is a built-in one"})
 		}
 		if reads := a.Method == http.MethodGet || a.Method == http.MethodHead; !reads && a.Call.Definition == nil {
-			found = append(found, Finding{field + ".risk", "must state the risk of a call that may change something, because the " +
+			found = append(found, Finding{field + ".risk", "must state the risk of a call that may change something, because " +
+				"the " +
 				"definition is a built-in one"})
 		}
 	}
@@ -179,7 +181,8 @@ func beginsWith(name string, words ...string) bool {
 	return slices.Contains(words, first)
 }
 
-// reviewLevel says that the level is lower than method and words are judged; empty if it is not, or if a reason explains
+// reviewLevel says that the level is lower than method and words are judged; empty if it is not, or if a reason
+// explains
 // it.
 func reviewLevel(a *actions.Action) string {
 	if a.Call.Definition == nil || explained(a) {
@@ -193,7 +196,8 @@ func reviewLevel(a *actions.Action) string {
 	if len(words.Reasons) > 0 {
 		because = " (" + strings.TrimSuffix(words.Reasons[0], ".") + ")"
 	}
-	return fmt.Sprintf("is %s, and without it the call is judged %s%s; say in reason why it is lower", is.Level, words.Level, because)
+	return fmt.Sprintf("is %s, and without it the call is judged %s%s; say in reason why it is lower", is.Level,
+		words.Level, because)
 }
 
 // undescribed returns the inputs without a description.

@@ -27,12 +27,12 @@ const (
 // values are values of each kind, also ones that no field can have.
 func values() map[kind][]string {
 	return map[kind][]string{
-		aMapping: {"{}", "{zz_field: 1}", "{0: 1}", "{\"\": {\"\": []}}"},
-		aList:    {"[]", "[zz]", "[[], [[]]]", "[{zz_field: 1}]", "[null]", "[1, 1]"},
-		aText: {`""`, `" "`, "zz", `"a\u0000\u202Eb"`, `"{"`, `"${cred.token}"`, `"/../{thing}"`, `"` + strings.Repeat("a", 5000) + `"`,
-			"'(?P<a>'", `"99999999999999999999"`},
-		aWhole:   {"0", "-1", "7", "9223372036854775807", "99999999999999999999"},
-		aNumber:  {"7.5", "-0.0", "1e400", ".nan"},
+		aMapping: {"{}", "{zz_field: 1}", "{\"\": {\"\": []}}"},
+		aList:    {"[]", "[zz]", "[[], [[]]]", "[{zz_field: 1}]"},
+		aText: {`""`, "zz", `"a\u0000\u202Eb"`, `"${cred.token}"`, `"/../{thing}"`, `"` + strings.Repeat("a", 5000) + `"`,
+			"'(?P<a>'"},
+		aWhole:   {"0", "-1", "9223372036854775807", "99999999999999999999"},
+		aNumber:  {"7.5", "1e400", ".nan"},
 		aBoolean: {"true", "false"},
 	}
 }

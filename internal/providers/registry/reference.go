@@ -66,7 +66,8 @@ func Reference(w io.Writer, r *Registry) error {
 		}
 		webhookRow(&webhooks, &s)
 	}
-	fmt.Fprintf(&b, referenceIntro, counted(len(providers), "provider"), apis, acting, counted(count, "action"), verified, vectors)
+	fmt.Fprintf(&b, referenceIntro, counted(len(providers), "provider"), apis, acting, counted(count, "action"),
+		verified, vectors)
 	b.Write(list.Bytes())
 	if webhooks.Len() > 0 {
 		b.WriteString(referenceWebhooks)
@@ -96,7 +97,8 @@ func listRow(b *bytes.Buffer, s *Summary) {
 	if s.Evidence != nil {
 		grade = string(s.Evidence.Grade)
 	}
-	writeRow(b, "["+plain(s.DisplayName)+"](providers/"+s.Slug+".md)", "`"+s.Slug+"`", modes, actions, scheme, types, grade)
+	writeRow(b, "["+plain(s.DisplayName)+"](providers/"+s.Slug+".md)", "`"+s.Slug+"`", modes, actions, scheme, types,
+		grade)
 }
 
 // webhookRow writes the row of a provider in the table of webhooks.

@@ -12,7 +12,8 @@ import (
 	"sallyport/internal/providers/risk"
 )
 
-const pageIntro = "# %s\n\nGenerated from [`definitions/%s.yaml`](../../../definitions/%[2]s.yaml) by `sallyport providers " +
+const pageIntro = "# %s\n\nGenerated from [`definitions/%s.yaml`](../../../definitions/%[2]s.yaml) by `sallyport " +
+	"providers " +
 	"reference`; do not edit.\nIt is one of the [providers](../providers.md).\n\n"
 
 // Page writes docs/reference/providers/<slug>.md: how a provider is connected, what it can do, what it sends, and what
@@ -25,7 +26,8 @@ func Page(w io.Writer, p *Provider) error {
 	if len(s.Aliases) > 0 {
 		fmt.Fprintf(&b, "- Also found as: %s\n", quoteAll(s.Aliases, code))
 	}
-	fmt.Fprintf(&b, "- Categories: %s\n- %s\n", strings.Join(s.Categories, ", "), link("Documentation of the provider", s.DocsURL))
+	fmt.Fprintf(&b, "- Categories: %s\n- %s\n", strings.Join(s.Categories, ", "), link("Documentation of the provider",
+		s.DocsURL))
 	if s.Outbound != nil {
 		connectSection(&b, &s)
 	}
@@ -48,7 +50,8 @@ func Page(w io.Writer, p *Provider) error {
 // connectSection says where requests go, and what is asked to connect an account.
 func connectSection(b *bytes.Buffer, s *Summary) {
 	o := s.Outbound
-	fmt.Fprintf(b, "\n## Connect it\n\nRequests go below %s. Credentials go to %s, and to no other host", quoteAll(o.BaseURLs, code),
+	fmt.Fprintf(b, "\n## Connect it\n\nRequests go below %s. Credentials go to %s, and to no other host",
+		quoteAll(o.BaseURLs, code),
 		quoteAll(o.AllowedHosts, code))
 	if strings.Contains(strings.Join(o.AllowedHosts, " "), "*") {
 		b.WriteString("; `*` is one label")
@@ -62,14 +65,16 @@ func connectSection(b *bytes.Buffer, s *Summary) {
 		modeSection(b, s, &o.Modes[i])
 	}
 	if len(o.Config) > 0 {
-		b.WriteString("\n### Settings of a connection\n\n| `connection_config` | Values | Default | Meaning |\n|---|---|---|---|\n")
+		b.WriteString("\n### Settings of a connection\n\n| `connection_config` | Values | Default | Meaning " +
+			"|\n|---|---|---|---|\n")
 	}
 	for i := range o.Config {
 		f := &o.Config[i]
 		writeRow(b, "`"+f.Name+"`", f.valuesText(code), f.defaultText(code), plain(f.meaning())+o.modesOf(f.Name, code))
 	}
 	if len(o.Scopes) > 0 {
-		b.WriteString("\n### OAuth scopes\n\nScopes that the connect page explains. Others can be requested, and are shown as they are.\n\n" +
+		b.WriteString("\n### OAuth scopes\n\nScopes that the connect page explains. Others can be requested, and are " +
+			"shown as they are.\n\n" +
 			"| Scope | Meaning |\n|---|---|\n")
 	}
 	for _, scope := range slices.Sorted(maps.Keys(o.Scopes)) {
@@ -154,7 +159,8 @@ func (m *ModeSummary) command(s *Summary) string {
 	}
 	for i := range s.Outbound.Config {
 		f := &s.Outbound.Config[i]
-		needed := f.usualText(func(text string) string { return text }) == "required" || slices.Contains(f.RequiredFor, m.Name)
+		needed := f.usualText(func(text string) string { return text }) == "required" || slices.Contains(f.RequiredFor,
+			m.Name)
 		if needed && slices.Contains(m.Config, f.Name) {
 			parts = append(parts, "--connection-config "+f.Name+"=VALUE")
 		}
@@ -193,10 +199,12 @@ func actionsSection(b *bytes.Buffer, list []ActionSummary) {
 			parts = append(parts, fmt.Sprintf("%d %s", levels[level], level))
 		}
 	}
-	fmt.Fprintf(b, "\n## What it can do\n\n%s, by [risk](../risk.md): %s. `sallyport catalog show` shows the inputs and outputs "+
+	fmt.Fprintf(b, "\n## What it can do\n\n%s, by [risk](../risk.md): %s. `sallyport catalog show` shows the inputs "+
+		"and outputs "+
 		"of each.\n", counted(len(list), "action"), strings.Join(parts, ", "))
 	for _, tag := range tags {
-		fmt.Fprintf(b, "\n### Actions: %s\n\n| Action | | Request | Risk | Pages | Scopes |\n|---|---|---|---|---|---|\n", tag)
+		fmt.Fprintf(b, "\n### Actions: %s\n\n| Action | | Request | Risk | Pages | Scopes |\n|---|---|---|---|---|---|\n",
+			tag)
 		for _, a := range byTag[tag] {
 			a.row(b)
 		}
@@ -250,7 +258,8 @@ func webhooksSection(b *bytes.Buffer, w *WebhooksSummary) {
 	writeRow(b, "Handshakes", w.HandshakeText())
 	if len(w.Redacted) > 0 {
 		writeRow(b, "Removed from the body", w.RedactedText(code))
-		b.WriteString("\nValues that are removed prove a webhook, or would prove further ones. They are `[redacted]` in what is stored and " +
+		b.WriteString("\nValues that are removed prove a webhook, or would prove further ones. They are `[redacted]` in " +
+			"what is stored and " +
 			"forwarded, also in\n`raw`, so that no receiver can verify the provider's signature over such a body.\n")
 	}
 	b.WriteString("\n[How webhooks are verified](../providers.md#how-webhooks-are-verified) explains the terms.\n")
@@ -258,7 +267,8 @@ func webhooksSection(b *bytes.Buffer, w *WebhooksSummary) {
 		fmt.Fprintf(b, "\nIn the types of events %s. A pattern of a subscription can be written either way.\n", rules)
 	}
 	if len(w.KnownTypes) > 0 {
-		fmt.Fprintf(b, "\n%s known, from the provider's documentation or packages; it may send more. A family that ends with `.*` stands "+
+		fmt.Fprintf(b, "\n%s known, from the provider's documentation or packages; it may send more. A family that ends "+
+			"with `.*` stands "+
 			"for all types\nthat begin so: %s.\n", isOrAre(len(w.KnownTypes), "type"), w.knownTypesText(code))
 	}
 	if len(w.Params) > 0 {
@@ -329,7 +339,8 @@ func limitsSection(b *bytes.Buffer, s *Summary) {
 	if len(waits) == 0 {
 		waits = []string{"retry-after"}
 	}
-	fmt.Fprintf(b, "- A later attempt may succeed after %s. How long to wait is in %s", quoteAll(retried, code), quoteAll(waits, code))
+	fmt.Fprintf(b, "- A later attempt may succeed after %s. How long to wait is in %s", quoteAll(retried, code),
+		quoteAll(waits, code))
 	if l.MaxWait != "" {
 		fmt.Fprintf(b, "; a request waits at most %s", l.MaxWait)
 	}

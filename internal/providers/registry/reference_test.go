@@ -85,7 +85,8 @@ func TestText(t *testing.T) {
 		" - how long deliveries are repeated\n")
 }
 
-// In the reference nothing of a definition ends a table's cell, a code span or a link, or opens a tag; a provider without
+// In the reference nothing of a definition ends a table's cell, a code span or a link, or opens a tag; a provider
+// without
 // webhooks is listed, but not among those with webhooks; numbers are counted.
 func TestReference(t *testing.T) {
 	t.Parallel()
@@ -131,11 +132,13 @@ func TestPageOfWebhooks(t *testing.T) {
 	require.Contains(t, out, "\n- [Documentation of the provider](https://acme.example/docs)\n\n## What it sends\n\nPaste the URL.\n")
 	require.Contains(t, out, "| Proof of the sender | `header:x-signature` |\n| Signed | `{body}` |\n")
 	require.Contains(t, out, "| `kind` | matching ``[a\\|`]+``, such as `a` | off | a \\| b |\n")
-	require.Contains(t, out, "- Webhooks, grade `vector`: a test verifies a webhook that the provider published, or that its own "+
+	require.Contains(t, out, "- Webhooks, grade `vector`: a test verifies a webhook that the provider published, or "+
+		"that its own "+
 		"SDK signed or accepted. Source: [a \\[page\\] | \\<b>](https://acme.example/%28a%29).\n")
 	require.True(t, strings.HasSuffix(out, "so left out:\n\n- the \\<age>\n- more\n"), out)
 	for _, absent := range []string{"## Connect it", "## What it can do", "## Limits", "Removed from the body"} {
 		require.NotContains(t, out, absent)
 	}
-	require.Contains(t, page(t, everything), "| Removed from the body | `json:/Signature`, `json:/passcode`, `json:/value/*/token` |\n")
+	require.Contains(t, page(t, everything), "| Removed from the body | `json:/Signature`, `json:/passcode`, "+
+		"`json:/value/*/token` |\n")
 }
