@@ -228,8 +228,8 @@ paths:
 	r := offline(t, "providers", "lint", dir, "--document", "acme="+document)
 	require.Equal(t, exitFailed, r.code)
 	file := filepath.Join(dir, "acme.yaml")
-	require.Equal(t, file+":16: actions.inline.list_things.input.state: has the value gone, and in the document there are "+
-		"open, closed\n"+
+	require.Equal(t, file+":16: actions.inline.list_things.input.state: has the value gone, and in the document there "+
+		"are open, closed\n"+
 		file+":17: actions.inline.get_thing: is GET /things/{thing}, which the document does not have\n", r.out)
 	require.Equal(t, "definitions: 1, errors: 2\n", r.stderr)
 	found := decode[[]operator.ProviderProblem](t, offline(t, "providers", "lint", dir, "--json", "--document",

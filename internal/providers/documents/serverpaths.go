@@ -12,7 +12,7 @@ func ServerPaths(d *Document) []string {
 		return nil
 	}
 	var urls []string
-	switch d.Format { //nolint:exhaustive // the others have servers
+	switch d.Format {
 	case Swagger2:
 		urls = []string{"/" + strings.TrimLeft(d.root.Get("basePath").String(), "/")}
 	case Discovery:
