@@ -74,7 +74,11 @@ func (c *comparer) action(a *actions.Action) {
 		c.graphql(field, a)
 		return
 	}
-	o, methods := c.there.find(a, c.prefixes)
+	prefixes := c.prefixes
+	if a.BaseURL != "" {
+		prefixes = append([]string{pathOf(a.BaseURL)}, prefixes...)
+	}
+	o, methods := c.there.find(a, prefixes)
 	switch {
 	case o == nil && len(methods) > 0:
 		c.add(field, "is %s %s, which is %s in the document", a.Method, a.Path, strings.Join(methods, ", "))

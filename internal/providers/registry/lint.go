@@ -108,7 +108,8 @@ func (p *Provider) reviewShipping() []Finding {
 		if len(a.Tags) == 0 {
 			found = append(found, Finding{field + ".tags", "must group the action, because the definition is a built-in one"})
 		}
-		if reads := a.Method == http.MethodGet || a.Method == http.MethodHead; !reads && a.Call.Definition == nil {
+		// A query of GraphQL reads, although it is posted.
+		if reads := a.Call.Method == http.MethodGet || a.Call.Method == http.MethodHead; !reads && a.Call.Definition == nil {
 			found = append(found, Finding{field + ".risk", "must state the risk of a call that may change something, because " +
 				"the " +
 				"definition is a built-in one"})

@@ -242,7 +242,7 @@ func (a *ActionSummary) row(b *bytes.Buffer) {
 	if len(alternatives) > 0 {
 		scopes = strings.Join(alternatives, " or ")
 	}
-	writeRow(b, "`"+a.Name+"`", title, code(a.Method+" "+a.Path), level, pages, scopes)
+	writeRow(b, "`"+a.Name+"`", title, code(a.Method+" "+a.BaseURL+a.Path), level, pages, scopes)
 }
 
 // webhooksSection says what the provider sends, and how it is set up.
