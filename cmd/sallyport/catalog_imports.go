@@ -111,6 +111,7 @@ type previewRow struct {
 	Changed       int        `json:"changed"`
 	RiskRaised    int        `json:"risk_raised"`
 	Removed       int        `json:"removed"`
+	Breaking      *int       `json:"breaking"`
 	AccessChanged bool       `json:"access_changed"`
 	Access        accessRow  `json:"access"`
 	Present       *accessRow `json:"present_access"`
@@ -121,7 +122,11 @@ func (p *previewRow) counts() string {
 	if p.RiskRaised > 0 {
 		text += fmt.Sprintf(" (the risk of %d raised)", p.RiskRaised)
 	}
-	return text + fmt.Sprintf(", %d removed", p.Removed)
+	text += fmt.Sprintf(", %d removed", p.Removed)
+	if p.Breaking != nil && *p.Breaking > 0 {
+		text += fmt.Sprintf("; %d %s breaking", *p.Breaking, numbered(*p.Breaking, "is", "are"))
+	}
+	return text
 }
 
 // accessRow says where credentials would go.
@@ -354,6 +359,35 @@ type changeRow struct {
 	Kind   string      `json:"kind"`
 	Before *changedRow `json:"before"`
 	After  *changedRow `json:"after"`
+
+	Breaking         bool            `json:"breaking"`
+	Differences      []differenceRow `json:"differences"`
+	DifferencesCount int             `json:"differences_count"`
+}
+
+// differenceRow is one thing that differs in an action.
+type differenceRow struct {
+	Kind     string   `json:"kind"`
+	At       string   `json:"at"`
+	From     string   `json:"from"`
+	To       string   `json:"to"`
+	Reasons  []string `json:"reasons"`
+	Breaking bool     `json:"breaking"`
+}
+
+// text shows the values before and after, or the reasons for a risk.
+func (d *differenceRow) text() string {
+	text := d.To
+	switch {
+	case d.From != "" && d.To != "":
+		text = d.From + " → " + d.To
+	case d.From != "":
+		text = "was " + d.From
+	}
+	if len(d.Reasons) > 0 {
+		text += ": " + d.Reasons[0]
+	}
+	return text
 }
 
 type changedRow struct {
@@ -400,6 +434,7 @@ type importName struct {
 type catalogDiff struct {
 	importName  `embed:""`
 	Kind        []operator.ChangeKind `enum:"added,changed,risk_raised,removed" placeholder:"KIND" help:"Only changes of these kinds: added, changed, risk_raised, removed."`
+	Breaking    bool                  `help:"Only breaking changes: actions that are gone, and those that refuse a call that they accepted, do something else, or return less."`
 	importFlags `embed:""`
 }
 
@@ -414,7 +449,7 @@ func (c *catalogDiff) Run(ctx context.Context, e *env) error {
 		if err != nil {
 			return err
 		}
-		list, err := i.Changes(ctx, importID, c.Kind)
+		list, err := i.Changes(ctx, importID, c.Kind, c.Breaking)
 		if err != nil {
 			return err
 		}
@@ -436,10 +471,15 @@ func (c *catalogDiff) Run(ctx context.Context, e *env) error {
 	})
 }
 
+// printChanges prints the changes, and then what differs in the actions that are changed.
 func printChanges(e *env, list []json.RawMessage) error {
 	t := e.table(terminal.Column{Title: "CHANGE", Fixed: true, Tone: changeTone}, terminal.Column{Title: "ACTION",
 		Fixed: true}, terminal.Column{Title: "RISK", Fixed: true}, terminal.Column{Title: "REQUEST"},
 		terminal.Column{Title: "TITLE"})
+	differences := e.table(terminal.Column{Title: "ACTION", Fixed: true}, terminal.Column{Title: "DIFFERENCE", Fixed: true},
+		terminal.Column{Title: "BREAKING", Fixed: true, Tone: breakingTone}, terminal.Column{Title: "AT", Fixed: true},
+		terminal.Column{Title: "CHANGE"})
+	shown := 0
 	for _, raw := range list {
 		r, err := into[changeRow](raw)
 		if err != nil {
@@ -448,6 +488,31 @@ func printChanges(e *env, list []json.RawMessage) error {
 		t.Row(r.Kind, r.Action, r.both(func(a *changedRow) string { return a.Risk.Level }),
 			r.both(func(a *changedRow) string { return a.HTTP.Method + " " + a.HTTP.Path }),
 			r.both(func(a *changedRow) string { return a.Title }))
+		for i := range r.Differences {
+			d := &r.Differences[i]
+			breaking := ""
+			if d.Breaking {
+				breaking = isBreaking
+			}
+			differences.Row(r.Action, d.Kind, breaking, d.At, d.text())
+			shown++
+		}
+		if more := r.DifferencesCount - len(r.Differences); more > 0 {
+			differences.Row(r.Action, fmt.Sprintf("(%d more)", more), "", "", "")
+		}
 	}
-	return e.section("Changes", len(list), t)
+	if err := e.section("Changes", len(list), t); err != nil || shown == 0 {
+		return err
+	}
+	return e.section("Differences", shown, differences)
+}
+
+// isBreaking marks what callers cannot depend on any more.
+const isBreaking = "breaking"
+
+func breakingTone(text string) terminal.Tone {
+	if text == isBreaking {
+		return terminal.Bad
+	}
+	return terminal.Plain
 }

@@ -130,7 +130,7 @@ func (capabilities) Catalog() capability {
 		lists: map[string]map[string]string{
 			"list-catalog":                {"q": "g", "category": "crm", "auth_mode": "bearer", "source": "builtin"},
 			"list-catalog-imports":        {"provider": "imported", "status": "ready"},
-			"list-catalog-import-changes": {"kind": "added"},
+			"list-catalog-import-changes": {"kind": "added", "breaking": "false"},
 		},
 	}
 }

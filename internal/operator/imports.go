@@ -175,15 +175,19 @@ func (i *Imports) Get(ctx context.Context, importID string) (json.RawMessage, er
 }
 
 // Changes returns the actions that the activation of an import would change, in the order of their names; of some kinds
-// if any are given.
-func (i *Imports) Changes(ctx context.Context, importID string, kinds []ChangeKind) ([]json.RawMessage, error) {
+// if any are given, and with breaking only those on which callers cannot depend any more.
+func (i *Imports) Changes(ctx context.Context, importID string, kinds []ChangeKind,
+	breaking bool) ([]json.RawMessage, error) {
 	list := []json.RawMessage{}
 	r := page.Request{Limit: maxChanges, Ascending: true}
-	rows, err := i.svc.ListChanges(ctx, i.actor.Environment, importID, kinds, r)
+	rows, err := i.svc.ListChanges(ctx, i.actor.Environment, importID, imports.ChangeFilter{Kinds: kinds}, r)
 	if err != nil {
 		return nil, err
 	}
 	for k := range rows {
+		if breaking && !rows[k].Breaking { // the service's own filter stops in time for other work
+			continue
+		}
 		view, err := app.EncodeActionChange(&rows[k])
 		if err != nil {
 			return nil, err

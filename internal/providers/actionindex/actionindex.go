@@ -85,6 +85,9 @@ func (x *Index) After(name string) (place int) {
 // Sorted returns the action at a place in the order of names.
 func (x *Index) Sorted(place int) *actions.Summary { return &x.summaries[x.sorted[place]] }
 
+// Number returns the number of the action at a place in the order of names.
+func (x *Index) Number(place int) int { return int(x.sorted[place]) }
+
 // Words returns the segment that finds actions by words; its documents have the numbers of the actions.
 func (x *Index) Words() *fulltext.Segment { return x.words }
 

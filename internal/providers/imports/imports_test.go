@@ -22,6 +22,7 @@ import (
 	"sallyport/internal/platform/page"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/platform/testkit/await"
+	"sallyport/internal/providers/actions/actiondiff"
 )
 
 // The table of imports keeps what every queue promises.
@@ -110,16 +111,31 @@ func TestPreviewAndActivation(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, first.ID, preview.Base)
 		require.Equal(t, map[ChangeKind]int{Added: 1, Removed: 1, RiskRaised: 1}, preview.Counts)
+		require.Equal(t, 2, *preview.Breaking, "get_b is gone, and add_c does something else")
 		require.False(t, preview.AccessChanged)
-		changes, err := w.svc.ListChanges(t.Context(), w.a.Environment, next.ID, nil, page.Request{Limit: 10,
+		changes, err := w.svc.ListChanges(t.Context(), w.a.Environment, next.ID, ChangeFilter{}, page.Request{Limit: 10,
 			Ascending: true})
 		require.NoError(t, err)
 		require.Len(t, changes, 3)
-		require.Equal(t, []any{"add_c", RiskRaised}, []any{changes[0].Action, changes[0].Kind})
-		changes, err = w.svc.ListChanges(t.Context(), w.a.Environment, next.ID, []ChangeKind{Added, Removed},
+		require.Equal(t, []any{"add_c", RiskRaised, true}, []any{changes[0].Action, changes[0].Kind, changes[0].Breaking})
+		require.Equal(t, "POST /c", changes[0].Differences[0].From)
+		require.Equal(t, changes[0].Count, len(changes[0].Differences))
+		require.Equal(t, actiondiff.Risk, changes[0].Differences[1].Kind)
+		require.NotEmpty(t, changes[0].Differences[1].Reasons)
+		changes, err = w.svc.ListChanges(t.Context(), w.a.Environment, next.ID, ChangeFilter{Kinds: []ChangeKind{Added, Removed}},
 			page.Request{Limit: 1, After: "get_b", Ascending: true})
 		require.NoError(t, err)
 		require.Equal(t, "get_d", changes[0].Action)
+		for breaking, want := range map[bool][]string{true: {"add_c", "get_b"}, false: {"get_d"}} {
+			changes, err = w.svc.ListChanges(t.Context(), w.a.Environment, next.ID, ChangeFilter{Breaking: &breaking},
+				page.Request{Limit: 10, Ascending: true})
+			require.NoError(t, err)
+			require.Equal(t, want, namesOf(changes))
+			changes, err = w.svc.ListChanges(t.Context(), w.a.Environment, next.ID, ChangeFilter{Breaking: &breaking},
+				page.Request{Limit: 10, After: want[0]})
+			require.NoError(t, err)
+			require.Empty(t, changes, "nothing comes before the first")
+		}
 
 		// A preview that was taken before another activation is no longer the present one.
 		between := w.activate(w.wait(w.create("acme", document("api.acme.example", "GET /z get_z"))))
@@ -141,6 +157,56 @@ func TestPreviewAndActivation(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, list, 1)
 		_ = next
+	})
+}
+
+func namesOf(changes []ActionChange) (out []string) {
+	for i := range changes {
+		out = append(out, changes[i].Action)
+	}
+	return out
+}
+
+// What differs is found in each of many actions, wherever their blocks are, and documents that are written in another
+// order are compared by names.
+func TestDifferencesOfManyActions(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		w.start(w.svc)
+		const n = 3 * keptBlocks * blockActions
+		var before, after []string
+		for i := range n {
+			before = append(before, fmt.Sprintf("GET /things/%d get_thing_%d", i, i))
+			at, method := i*5%n, "GET" // another order, in which neighbours are far from each other
+			if at%7 == 0 {
+				method = "PATCH"
+			}
+			after = append(after, fmt.Sprintf("%s /things/%d get_thing_%d", method, at, at))
+		}
+		w.activate(w.wait(w.create("acme", document("api.acme.example", before...))))
+		next := w.wait(w.create("acme", document("api.acme.example", after...)))
+		is := true
+		w.svc.maxComparing = -1 // nothing at a time
+		_, preview, err := w.svc.Preview(t.Context(), w.a.Environment, next.ID)
+		require.NoError(t, err)
+		require.Nil(t, preview.Breaking)
+		_, err = w.svc.ListChanges(t.Context(), w.a.Environment, next.ID, ChangeFilter{Breaking: &is},
+			page.Request{Limit: n})
+		requireCode(t, apperr.CodeUnavailable, err)
+		w.svc.maxComparing = maxComparing
+		_, preview, err = w.svc.Preview(t.Context(), w.a.Environment, next.ID)
+		require.NoError(t, err)
+		require.Equal(t, (n+6)/7, *preview.Breaking)
+		changes, err := w.svc.ListChanges(t.Context(), w.a.Environment, next.ID, ChangeFilter{Breaking: &is},
+			page.Request{Limit: n})
+		require.NoError(t, err)
+		require.Len(t, changes, (n+6)/7)
+		for i := range changes {
+			ch := &changes[i]
+			require.Equal(t, []string{"GET " + ch.Before.Path, "PATCH " + ch.Before.Path},
+				[]string{ch.Differences[0].From, ch.Differences[0].To})
+		}
 	})
 }
 

@@ -5,14 +5,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"slices"
-	"strings"
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
-	"sallyport/internal/platform/page"
-	"sallyport/internal/providers/actionindex"
 	"sallyport/internal/providers/actions"
 )
 
@@ -32,14 +28,6 @@ func (ChangeKind) Schema(oas.Registry) *oas.Schema {
 	return oas.Enum([]ChangeKind{Added, Changed, RiskRaised, Removed})
 }
 
-// ActionChange is what an import would change about an action of the catalog.
-type ActionChange struct {
-	Action string
-	Kind   ChangeKind
-	// Before is nil for an action that is added, and After for one that is removed.
-	Before, After *actions.Summary
-}
-
 // Preview is what the activation of an import would change.
 type Preview struct {
 	// Base is the id of the import that is active; empty if there is none.
@@ -48,6 +36,9 @@ type Preview struct {
 	Digest string
 	// Counts are the actions by kind; those with RiskRaised are not among those with Changed.
 	Counts map[ChangeKind]int
+	// Breaking counts the actions on which callers cannot depend any more. It is nil while that is not known: the actions
+	// are many, and the next look at the preview goes on comparing them.
+	Breaking *int
 	// AccessChanged says that credentials would go elsewhere, or be used in another way. BaseAccess is where they go now.
 	AccessChanged bool
 	BaseAccess    Access
@@ -116,108 +107,40 @@ func (s *Service) Preview(ctx context.Context, env id.Environment, importID stri
 	if err != nil {
 		return Import{}, Preview{}, err
 	}
-	changes, err := s.changes(ctx, c)
+	if c.m.Status == Active {
+		c.preview.Breaking = new(int)
+		return *c.m, c.preview, nil
+	}
+	err = s.withChanges(ctx, c, func(x *changes) error {
+		for i := range x.all {
+			c.preview.Counts[x.all[i].Kind]++
+		}
+		broken, err := x.broken(ctx)
+		if err == nil && broken.complete {
+			n := len(broken.names)
+			c.preview.Breaking = &n
+		}
+		return err
+	})
 	if err != nil {
 		return Import{}, Preview{}, err
 	}
-	for _, ch := range changes {
-		c.preview.Counts[ch.Kind]++
-	}
 	return *c.m, c.preview, nil
-}
-
-// ListChanges returns one page of the actions that the activation of an import would change, in the order of their
-// names, and one more if another page follows; of some kinds if any are given.
-//
-// Errors: not_found; import_not_ready.
-func (s *Service) ListChanges(ctx context.Context, env id.Environment, importID string, kinds []ChangeKind,
-	p page.Request) ([]ActionChange, error) {
-	c, err := s.compare(ctx, env, importID)
-	if err != nil {
-		return nil, err
-	}
-	all, err := s.changes(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	all = slices.DeleteFunc(all, func(ch ActionChange) bool {
-		return p.After != "" && (ch.Action == p.After || (ch.Action > p.After) != p.Ascending) ||
-			len(kinds) > 0 && !slices.Contains(kinds, ch.Kind)
-	})
-	if !p.Ascending {
-		slices.Reverse(all)
-	}
-	return all[:min(p.Fetch(), len(all))], nil
-}
-
-// changes compares the actions of an import with those of the base, when it is the environment's turn.
-func (s *Service) changes(ctx context.Context, c *compared) ([]ActionChange, error) {
-	if c.m.Status == Active {
-		return nil, nil
-	}
-	leave, err := s.comparing.Enter(ctx, string(c.m.Environment))
-	if err != nil {
-		return nil, err //nolint:wrapcheck // an error of the API
-	}
-	defer leave()
-	after, err := s.Index(ctx, c.m.Environment, c.m.ID)
-	if err != nil {
-		return nil, err
-	}
-	before := new(actionindex.Index)
-	if c.base != nil {
-		if before, err = s.Index(ctx, c.base.Environment, c.base.ID); err != nil {
-			return nil, err
-		}
-	}
-	return diff(before, after), nil
-}
-
-// diff returns what differs between two sets of actions, in the order of their names.
-func diff(before, after *actionindex.Index) (out []ActionChange) {
-	i, j := 0, 0
-	for i < before.Len() || j < after.Len() {
-		var old, now *actions.Summary
-		if i < before.Len() {
-			old = before.Sorted(i)
-		}
-		if j < after.Len() {
-			now = after.Sorted(j)
-		}
-		var order int
-		switch {
-		case old == nil:
-			order = 1
-		case now == nil:
-			order = -1
-		default:
-			order = strings.Compare(old.Name, now.Name)
-		}
-		switch {
-		case order < 0:
-			out = append(out, ActionChange{old.Name, Removed, old, nil})
-			i++
-		case order > 0:
-			out = append(out, ActionChange{now.Name, Added, nil, now})
-			j++
-		default:
-			if old.Content != now.Content {
-				kind := Changed
-				if now.Risk.Level.Above(old.Risk.Level) {
-					kind = RiskRaised
-				}
-				out = append(out, ActionChange{old.Name, kind, old, now})
-			}
-			i, j = i+1, j+1
-		}
-	}
-	return out
 }
 
 // Action returns the action with a number in the index of an import.
 func (s *Service) Action(ctx context.Context, env id.Environment, importID string,
 	number int) (*actions.Action, error) {
-	data, found, err := findPart(ctx, s.cfg.DB.Read(), env, importID, partActions, int64(number/blockActions))
+	lines, err := s.block(ctx, env, importID, number/blockActions)
+	if err != nil {
+		return nil, err
+	}
+	return actionIn(lines, number)
+}
+
+// block returns the actions of a block, each as it is stored.
+func (s *Service) block(ctx context.Context, env id.Environment, importID string, number int) ([][]byte, error) {
+	data, found, err := findPart(ctx, s.cfg.DB.Read(), env, importID, partActions, int64(number))
 	if err != nil {
 		return nil, err
 	}
@@ -228,11 +151,15 @@ func (s *Service) Action(ctx context.Context, env id.Environment, importID strin
 	if err != nil {
 		return nil, err
 	}
-	lines := linesOf(text)
-	if number%blockActions >= len(lines) {
+	return linesOf(text), nil
+}
+
+// actionIn reads the action with a number from its block.
+func actionIn(block [][]byte, number int) (*actions.Action, error) {
+	if number%blockActions >= len(block) {
 		return nil, notFound()
 	}
-	return actions.Decode(lines[number%blockActions]) //nolint:wrapcheck // it says what failed
+	return actions.Decode(block[number%blockActions]) //nolint:wrapcheck // it says what failed
 }
 
 // linesOf returns the lines of a block, each of them an action.

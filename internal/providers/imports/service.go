@@ -82,6 +82,9 @@ type Service struct {
 	indexes indexes
 	// comparing lets few previews be made at a time.
 	comparing *turnstile.Gate
+	breaks    breaks
+	// maxComparing is the constant of that name; tests replace it.
+	maxComparing time.Duration
 	// pause waits between two pieces of work, so that an import leaves room for other work; tests replace it.
 	pause func(ctx context.Context, worked time.Duration)
 }
@@ -98,7 +101,7 @@ func New(cfg Config) *Service {
 	s := &Service{cfg: cfg, packer: newPacker(), metrics: newMetrics(), comparing: turnstile.New(comparisons,
 		comparisonsEach, comparisonWait, "Too many previews are made at this moment; retry")}
 	s.indexes.load = s.loadIndex
-	s.pause = s.rest
+	s.pause, s.maxComparing = s.rest, maxComparing
 	s.queue = jobs.New(s.queueConfig())
 	cfg.Hints.On(importHint, func([]string) { s.queue.Wake() })
 	return s

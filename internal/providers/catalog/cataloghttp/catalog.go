@@ -150,12 +150,18 @@ type Conditions struct {
 }
 
 func (c *Conditions) domain() *catalog.Conditions {
-	out := &catalog.Conditions{Tags: c.Tag, MaxRisk: c.MaxRisk, Operations: c.Operation, Flags: c.Flag}
-	if wanted := httpapi.Distinct(c.Deprecated); len(wanted) == 1 { // both together select nothing
-		deprecated := wanted[0] == "true"
-		out.Deprecated = &deprecated
+	return &catalog.Conditions{Tags: c.Tag, MaxRisk: c.MaxRisk, Operations: c.Operation, Flags: c.Flag,
+		Deprecated: oneOf(c.Deprecated)}
+}
+
+// oneOf reads a filter of a boolean. It is nil for one that selects nothing: without values, or with both.
+func oneOf(stated []string) *bool {
+	wanted := httpapi.Distinct(stated)
+	if len(wanted) != 1 {
+		return nil
 	}
-	return out
+	is := wanted[0] == "true"
+	return &is
 }
 
 // Item names a provider in a path. It is exported because only exported embedded structs are documented.

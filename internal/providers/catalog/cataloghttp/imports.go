@@ -81,7 +81,13 @@ func (h *handlers) mountImports(api *httpapi.API) {
 	httpapi.RegisterList(api, read(httpapi.Operation{
 		ID: "list-catalog-import-changes", Path: importPath + "/changes", Summary: "List what an import changes",
 		Description: "Lists the actions that the activation of an import would add, change or remove, in the order of " +
-			"their names.",
+			"their names. A changed action has `differences`, which say what its callers will notice.\n\n" +
+			"A change is `breaking` if a call that was accepted may be refused or may do something else, or if its result " +
+			"may be without something that it had: the action is gone; its method, its path, a required body, a property, " +
+			"a type or a value of its input is; a property of the input is required now, or more limited; a property or a " +
+			"type of the result is gone, is another one, or is no longer certain; it needs another scope; its list " +
+			"continues in another way; or it takes no idempotency key any more. A higher risk alone is not breaking: see " +
+			"`risk_raised`.",
 		Errors:   []apperr.Code{apperr.CodeImportNotReady},
 		Messages: map[apperr.Code][]string{apperr.CodeImportNotReady: notReadyMessages()},
 	}), httpapi.List[changesInput, imports.ActionChange, actionChange]{Rows: h.listChanges,
@@ -278,10 +284,13 @@ type changesInput struct {
 	ImportItem
 	// Only changes of these kinds.
 	Kind []imports.ChangeKind `query:"kind,explode" maxItems:"4" example:"risk_raised"`
+	// Only breaking changes, or only others.
+	Breaking []string `query:"breaking,explode" enum:"true,false" maxItems:"2" example:"true"`
 }
 
 func (h *handlers) listChanges(ctx context.Context, in *changesInput, p page.Request) ([]imports.ActionChange, error) {
-	return h.imports.ListChanges(ctx, access.From(ctx).Environment, in.ID, in.Kind, p)
+	f := imports.ChangeFilter{Kinds: in.Kind, Breaking: oneOf(in.Breaking)}
+	return h.imports.ListChanges(ctx, access.From(ctx).Environment, in.ID, f, p)
 }
 
 // activation is the body that activates an import.

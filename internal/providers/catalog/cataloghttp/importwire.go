@@ -8,6 +8,7 @@ import (
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/providers/actions"
+	"sallyport/internal/providers/actions/actiondiff"
 	"sallyport/internal/providers/imports"
 )
 
@@ -238,6 +239,9 @@ type preview struct {
 	RiskRaised int `json:"risk_raised" example:"1"`
 	// The actions that are removed.
 	Removed int `json:"removed" example:"0"`
+	// The actions that are removed, or changed so that callers cannot depend on them any more. `null` while that is not
+	// known, because the changes are many: the next request goes on comparing them.
+	Breaking *int `json:"breaking" example:"1"`
 	// Whether credentials would go elsewhere than now, or be used in another way. The activation then requires the digest.
 	AccessChanged bool `json:"access_changed" example:"true"`
 	// Where credentials would go.
@@ -264,8 +268,9 @@ func viewAccess(a *imports.Access) accessView {
 func viewPreview(m *imports.Import, p *imports.Preview) *preview {
 	out := &preview{Digest: p.Digest, ReplacesImportID: httpapi.NullIfEmpty(p.Base), Added: p.Counts[imports.Added],
 		Changed:    p.Counts[imports.Changed] + p.Counts[imports.RiskRaised],
-		RiskRaised: p.Counts[imports.RiskRaised], Removed: p.Counts[imports.Removed], AccessChanged: p.AccessChanged,
-		Access: viewAccess(&m.Outcome.Access)}
+		RiskRaised: p.Counts[imports.RiskRaised], Removed: p.Counts[imports.Removed], Breaking: p.Breaking,
+		AccessChanged: p.AccessChanged,
+		Access:        viewAccess(&m.Outcome.Access)}
 	if p.Base != "" {
 		view := viewAccess(&p.BaseAccess)
 		out.PresentAccess.Value = &view
@@ -287,6 +292,46 @@ type actionChange struct {
 	Before httpapi.OrNull[changedAction] `json:"before"`
 	// The action as it would be; `null` if it is removed.
 	After httpapi.OrNull[changedAction] `json:"after"`
+	// Whether callers of the action as it is cannot depend on it any more. An action that is removed is breaking, and one
+	// that is added is not.
+	Breaking bool `json:"breaking" example:"true"`
+	// What differs in an action that is changed, the breaking differences first; at most 50. Empty for an action that is
+	// added or removed.
+	Differences []difference `json:"differences"`
+	// The number of differences, those that are not listed included.
+	DifferencesCount int `json:"differences_count" example:"1"`
+}
+
+// difference is the wire form of one thing that differs in an action.
+type difference struct {
+	// The kind of difference:
+	// - `request`: the method or the path.
+	// - `body`: the media type of the body, its GraphQL operation, or whether a body is required.
+	// - `input_added`, `input_removed`, `input_required`, `input_optional`: a property of the input is new or gone, or it is
+	//   required now or no longer.
+	// - `input_type`, `input_enum`, `input_constraint`: its type, its listed values (in `from` those that are gone, in `to`
+	//   those that are new), or another limit of it.
+	// - `input_moved`: it goes to another place of the request.
+	// - `output_added`, `output_removed`, `output_required`, `output_optional`, `output_type`, `output_enum`,
+	//   `output_constraint`: the same of the result. A property that is required there is certain to be there.
+	// - `scopes`: the OAuth scopes that permit the call.
+	// - `pagination`: how the list is continued.
+	// - `idempotency`: the header that takes a key.
+	// - `risk`: the level, the operation or the flags.
+	// - `deprecation`: whether the provider wants no one to use the action any more.
+	// - `documentation`: texts, tags and links, and nothing that callers depend on.
+	Kind actiondiff.Kind `json:"kind" example:"input_type"`
+	// A JSON pointer (RFC 6901) to the property of the input or the output, in which `*` is any item of an array or any
+	// further member; empty for the whole.
+	At string `json:"at" example:"/filter/status"`
+	// The value before; empty if there is none.
+	From string `json:"from" example:"string"`
+	// The value after; empty if there is none.
+	To string `json:"to" example:"integer"`
+	// For `risk`: why the risk is as it would be, the reason that decides first.
+	Reasons []string `json:"reasons,omitempty" example:"[\"DELETE destroys something.\"]"`
+	// Whether callers cannot depend on the action any more because of it.
+	Breaking bool `json:"breaking" example:"true"`
 }
 
 type changedAction struct {
@@ -308,6 +353,13 @@ func viewChanged(s *actions.Summary) *changedAction {
 }
 
 func viewChange(c *imports.ActionChange) actionChange {
-	return actionChange{c.Action, c.Kind, httpapi.OrNull[changedAction]{Value: viewChanged(c.Before)},
-		httpapi.OrNull[changedAction]{Value: viewChanged(c.After)}}
+	out := actionChange{Action: c.Action, Kind: c.Kind,
+		Before:   httpapi.OrNull[changedAction]{Value: viewChanged(c.Before)},
+		After:    httpapi.OrNull[changedAction]{Value: viewChanged(c.After)},
+		Breaking: c.Breaking, Differences: make([]difference, len(c.Differences)), DifferencesCount: c.Count}
+	for i := range c.Differences {
+		d := &c.Differences[i]
+		out.Differences[i] = difference(*d)
+	}
+	return out
 }
