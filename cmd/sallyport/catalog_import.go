@@ -22,8 +22,8 @@ type catalogImport struct {
 	Source      operator.ImportSource `enum:",openapi3,swagger2,google_discovery,graphql" default:"" placeholder:"SOURCE" help:"The kind of the document: openapi3, swagger2, google_discovery, graphql. Default: what it says itself."`
 	DisplayName string                `placeholder:"TEXT" help:"The provider's name for people. Default: the title of the document."`
 	BaseURL     string                `name:"base-url" placeholder:"URL" help:"The base URL of the API, instead of the document's servers. A GraphQL schema names none: without this flag each connection has a URL."`
-	Include     []string              `placeholder:"PATTERN" help:"Only actions whose names match one of these, in which * stands for any characters. Default: all."`
-	Exclude     []string              `placeholder:"PATTERN" help:"No actions whose names match one of these."`
+	Include     []string              `placeholder:"PATTERN" help:"Only actions that one of these chooses: a pattern of names (list_*), a tag (tag:billing), or a method and a path (GET /v1/invoices/**). Default: all."`
+	Exclude     []string              `placeholder:"PATTERN" help:"No actions that one of these chooses, in the same forms."`
 	Trusted     bool                  `help:"Let the document lower risks. Its statements about risks only raise them otherwise."`
 	Activate    bool                  `help:"Activate the import when it is ready. If credentials would go elsewhere than now, it asks."`
 	Yes         bool                  `help:"With --activate: confirm that credentials go to other hosts than now, or are used in another way."`

@@ -68,6 +68,36 @@ type authModeRow struct {
 	Title       string       `json:"title"`
 	Credentials objectSchema `json:"credentials"`
 	OAuthClient bool         `json:"oauth_client"`
+	Client      *clientRow   `json:"client"`
+}
+
+// clientRow is the OAuth client of a provider configuration.
+type clientRow struct {
+	Configured    bool     `json:"configured"`
+	HostsRequired bool     `json:"hosts_required"`
+	Hosts         []string `json:"hosts"`
+	MissingHosts  []string `json:"missing_hosts"`
+}
+
+// text says what is missing; empty for nothing.
+func (c *clientRow) text() string {
+	if c == nil {
+		return ""
+	}
+	var out []string
+	if !c.Configured {
+		out = append(out, "not configured")
+	}
+	switch {
+	case len(c.MissingHosts) > 0:
+		out = append(out, "needs --oauth-host "+strings.Join(c.MissingHosts, ","))
+	case c.HostsRequired && len(c.Hosts) == 0:
+		out = append(out, "needs --oauth-host with the hosts that connections name")
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(out, "; ") + ")"
 }
 
 // showProvider shows a provider with as many of its actions as are wanted. A page has at most 250.
@@ -172,7 +202,7 @@ func (p *providerDetail) print(e *env) error {
 			text += " (" + m.Title + ")"
 		}
 		if m.OAuthClient {
-			text += ", with your OAuth client"
+			text += ", with your OAuth client" + m.Client.text()
 		}
 		if names := m.Credentials.names(); names != "" {
 			text += ": " + names

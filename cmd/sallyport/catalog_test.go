@@ -195,7 +195,7 @@ func TestCatalogImport(t *testing.T) {
 		require.Contains(t, catalog("diff", "acmee").stderr, "There is no import of acmee. Did you mean acme?")
 
 		r := in.call(t, command{stdin: crmDocument("api.acme.com"), args: []string{"catalog", "import", "-", "--extends",
-			"github", "--include", "*_contacts", "--activate", "--environment", "production"}})
+			"github", "--include", "tag:contacts", "--activate", "--environment", "production"}})
 		require.Contains(t, must(t, r), "is the active version of github: 1 added", "the provider's hosts stay")
 		require.Regexp(t, `Operations +3: 1 action, 1 excluded, 1 left out`, r.out)
 		must(t, catalog("remove", "github", "--yes"))

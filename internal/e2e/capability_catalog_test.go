@@ -206,6 +206,50 @@ func TestImportedProvider(t *testing.T) {
 	})
 }
 
+// An imported provider with OAuth says which client it needs, and that the hosts of the import, which any user may
+// choose who imports, have to be listed before a secret goes there.
+func TestClientOfAnImportedProvider(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		document := openAPI("api.acme.dev", "GET /things list_things")
+		document["components"] = object{"securitySchemes": object{"login": object{"type": "oauth2", "flows": object{
+			"authorizationCode": object{"authorizationUrl": "https://www.acme.dev/authorize",
+				"tokenUrl": "https://auth.acme.dev/token", "scopes": object{}}}}}}
+		document["security"] = []object{{"login": []string{}}}
+		w.activate(w.env, w.importDocument(w.env, object{"provider": "acme", "document": document}))
+		type client struct {
+			Configured    bool
+			HostsRequired bool     `json:"hosts_required"`
+			Hosts         []string `json:"hosts"`
+			Missing       []string `json:"missing_hosts"`
+		}
+		show := func() client {
+			var shown struct {
+				Auth []struct {
+					OAuthClient bool `json:"oauth_client"`
+					Client      *client
+				}
+			}
+			w.call(w.user(w.env), http.MethodGet, "/catalog/acme", nil).want(w, http.StatusOK).into(w, &shown)
+			require.Len(w.t, shown.Auth, 1)
+			require.True(w.t, shown.Auth[0].OAuthClient)
+			require.NotNil(w.t, shown.Auth[0].Client)
+			return *shown.Auth[0].Client
+		}
+		hosts := []string{"auth.acme.dev"}
+		require.Equal(w.t, client{false, true, hosts, hosts}, show())
+		w.call(w.user(w.env), http.MethodPost, "/provider-configs", object{"provider": "acme",
+			"oauth": object{"client_id": "me", "client_secret": "s-1"}}).want(w, http.StatusCreated)
+		require.Equal(w.t, client{true, true, hosts, hosts}, show())
+		w.call(w.user(w.env), http.MethodPatch, "/provider-configs/acme", object{"oauth": object{"client_id": "me",
+			"client_secret": "s-1", "hosts": hosts}}).want(w, http.StatusOK)
+		require.Equal(w.t, client{true, true, hosts, []string{}}, show())
+		w.call(w.user(w.env), http.MethodPatch, "/provider-configs/acme", object{"oauth": object{"client_secret": nil,
+			"hosts": nil}}).want(w, http.StatusOK)
+		require.Equal(w.t, client{true, true, hosts, []string{}}, show(), "there is no secret to withhold")
+	})
+}
+
 // awaitConnectionStatus waits until a connection has a status.
 func (w *world) awaitConnectionStatus(provider, connectionID, status string) {
 	w.t.Helper()
@@ -246,7 +290,7 @@ func TestOverriddenRisk(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		w.call(w.user(w.env), http.MethodPost, "/provider-configs", object{"provider": "github",
-			"provider_config_key": "github-eu", "actions": object{"exclude": []string{"delete_*"}},
+			"provider_config_key": "github-eu", "actions": object{"exclude": []string{"DELETE /repos/**"}},
 			"risk": object{"overrides": []object{{"action": "create_issue", "level": "critical",
 				"flags": []string{"notifies_people"}, "reason": "Our customers read them."}}}}).want(w, http.StatusCreated)
 		level := func(key, action string) string {
@@ -257,6 +301,11 @@ func TestOverriddenRisk(t *testing.T) {
 		}
 		require.Equal(w.t, "critical", level("github-eu", "create_issue"))
 		require.NotEqual(w.t, "critical", level("github", "create_issue"))
+		for _, choice := range []string{"/repos", "get /repos", "tag:"} {
+			require.Equal(w.t, []string{"body.actions.include[0] pattern"}, w.call(w.user(w.env), http.MethodPost,
+				"/provider-configs", object{"provider": "github", "provider_config_key": "github-us",
+					"actions": object{"include": []string{choice}}}).violations(w), choice)
+		}
 		w.call(w.user(w.env), http.MethodGet, "/actions/github-eu/delete_file", nil).refused(w, http.StatusNotFound,
 			apperr.CodeActionNotFound)
 		require.Equal(w.t, "high", level("github", "delete_file"))

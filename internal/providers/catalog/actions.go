@@ -72,7 +72,7 @@ func (a *Actions) len() (n int) {
 			continue
 		}
 		for j := range x.Len() {
-			if a.isHidden(i, x.Sorted(j).Name) {
+			if a.isHidden(i, x.Sorted(j)) {
 				n--
 			}
 		}
@@ -82,13 +82,13 @@ func (a *Actions) len() (n int) {
 
 // isHidden reports whether an action of a layer is not shown, because an earlier layer has one of its name or because
 // the provider configuration leaves it out.
-func (a *Actions) isHidden(of int, name string) bool {
+func (a *Actions) isHidden(of int, s *actions.Summary) bool {
 	for _, l := range a.layers[:of] {
-		if _, ok := l.index.Find(name); ok {
+		if _, ok := l.index.Find(s.Name); ok {
 			return true
 		}
 	}
-	return a.config != nil && !a.config.Offers(name)
+	return a.config != nil && !a.config.Offers(s.Subject())
 }
 
 // Summary is what lists show of an action.
@@ -150,7 +150,7 @@ func (a *Actions) list(c *Conditions, after string, ascending bool, limit int) [
 		}
 		s := merged[next].summary()
 		merged[next].step()
-		if a.isHidden(next, s.Name) {
+		if a.isHidden(next, s) {
 			continue
 		}
 		if shown := a.summarize(s); c.match(s, &shown.Risk) {
@@ -304,7 +304,7 @@ func (s *Service) search(sets []*Actions, text string, c *Conditions) []Summary 
 	}
 	hits := s.searcher.Search(segments, text, fulltext.Options{Limit: MaxFound, Accept: func(segment, doc int) bool {
 		set, layer, summary := of(segment, doc)
-		if set.isHidden(layer, summary.Name) {
+		if set.isHidden(layer, summary) {
 			return false
 		}
 		shown := set.summarize(summary)
@@ -369,7 +369,7 @@ func (s *Service) Find(ctx context.Context, env id.Environment, key, name string
 	}
 	for i, l := range set.layers {
 		number, ok := l.index.Find(name)
-		if !ok || set.isHidden(i, name) {
+		if !ok || set.isHidden(i, l.index.Summary(number)) {
 			continue
 		}
 		out := &Action{Key: key, Provider: set.provider, Version: l.version}

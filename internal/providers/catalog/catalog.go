@@ -109,6 +109,37 @@ type Provider struct {
 	Import string
 	// Actions is how many there are.
 	Actions int
+
+	config *configs.Config // nil in lists
+}
+
+// OAuthClient is the OAuth client of a provider configuration, for one mode.
+type OAuthClient struct {
+	// Configured reports that there is one.
+	Configured bool
+	// HostsRequired reports that the secrets of a client go to hosts that its oauth.hosts has to list: the provider is of
+	// an import, or settings of connections choose them.
+	HostsRequired bool
+	// Hosts are these, as far as they are the same for all connections, and Missing those that are not listed.
+	Hosts, Missing []string
+}
+
+// OAuthClient returns what a mode needs of the OAuth client of the provider configuration; nil if it needs none.
+func (p *Provider) OAuthClient(mode string) *OAuthClient {
+	if p.Outbound == nil || p.config == nil {
+		return nil
+	}
+	if m, ok := p.Outbound.Mode(mode); !ok || !m.Client {
+		return nil
+	}
+	out := &OAuthClient{Configured: p.config.ClientID != ""}
+	out.Hosts, out.HostsRequired = p.Outbound.ClientHosts(mode)
+	for _, host := range out.Hosts {
+		if !out.Configured && !slices.Contains(p.config.ClientHosts, host) || p.config.Withholds([]string{host}) != "" {
+			out.Missing = append(out.Missing, host)
+		}
+	}
+	return out
 }
 
 // Filter narrows the list of providers. An empty field matches everything.
@@ -224,6 +255,7 @@ func (s *Service) Get(ctx context.Context, env id.Environment, key string) (*Pro
 		return nil, nil, err
 	}
 	p := s.describe(env, set.provider, known)
+	p.config = set.config
 	p.Actions = set.len()
 	return p, set, nil
 }

@@ -43,6 +43,26 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
+// A mode says whether the provider configuration needs an OAuth client, and to which hosts its secrets go only if it
+// lists them: none of a definition that ships, unless each connection names its host.
+func TestOAuthClient(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := func(key, mode string) *catalog.OAuthClient {
+		p, _, err := w.svc.Get(t.Context(), env, key)
+		require.NoError(t, err)
+		return p.OAuthClient(mode)
+	}
+	require.Nil(t, client("github", "token"))
+	require.Nil(t, client("github", "nothing"))
+	require.Equal(t, &catalog.OAuthClient{}, client("github", "oauth2"))
+	require.Equal(t, &catalog.OAuthClient{}, client("gitlab", "oauth2"), "the default is gitlab.com")
+	require.Equal(t, &catalog.OAuthClient{}, client("zendesk", "oauth2"), "the host has a fixed end")
+	require.Equal(t, &catalog.OAuthClient{HostsRequired: true}, client("http", "oauth2"))
+	w.known["github"] = &configs.Config{Key: "github", Provider: "github", ClientID: "me"}
+	require.True(t, client("github", "oauth2").Configured)
+}
+
 // Versions implements catalog.Definitions.
 func (w *world) Versions(id.Environment) map[string]*imports.Version { return w.version }
 

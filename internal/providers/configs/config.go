@@ -71,7 +71,7 @@ type Config struct {
 	BaseURL string
 	// RateLimit replaces the budget that the definition declares; nil for none.
 	RateLimit *RateLimit
-	// Include and Exclude are patterns of the names of actions. Without Include all are included.
+	// Include and Exclude choose actions, as actions.IsChosen does. Without Include all are included.
 	Include, Exclude []string
 	// Risk overrides the risk of actions: the first override counts whose pattern matches.
 	Risk      []RiskOverride

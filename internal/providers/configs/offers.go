@@ -34,9 +34,7 @@ func (o *RiskOverride) equal(other *RiskOverride) bool {
 func (c *Config) Chooses() bool { return c != nil && len(c.Include)+len(c.Exclude) > 0 }
 
 // Offers reports whether the configuration leaves an action of its provider in the catalog.
-func (c *Config) Offers(name string) bool {
-	return actions.IsChosen(c.Include, c.Exclude, name)
-}
+func (c *Config) Offers(s actions.Subject) bool { return actions.IsChosen(c.Include, c.Exclude, s) }
 
 // OverrideRisk returns the risk of an action with what the configuration states about it.
 func (c *Config) OverrideRisk(name string, r risk.Risk) risk.Risk {
@@ -64,8 +62,8 @@ func checkPatterns(v *apperr.Violations, at string, f patch.Field[[]string]) {
 		return
 	}
 	for i, p := range f.Value {
-		if !actions.ValidPattern(p) {
-			v.Add(fmt.Sprintf("%s[%d]", at, i), "pattern", patternForm)
+		if problem := actions.CheckChoice(p); problem != "" {
+			v.Add(fmt.Sprintf("%s[%d]", at, i), "pattern", problem)
 		}
 	}
 }

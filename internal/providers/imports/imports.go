@@ -95,7 +95,7 @@ type Order struct {
 	URL string
 	// BaseURL replaces the servers that the document names; empty for these.
 	BaseURL string
-	// Include and Exclude are patterns of actions. Without Include all are included.
+	// Include and Exclude choose actions, as actions.IsChosen does. Without Include all are included.
 	Include, Exclude []string
 	// Trusted documents can lower a risk.
 	Trusted bool

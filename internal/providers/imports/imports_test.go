@@ -266,7 +266,7 @@ func TestOrders(t *testing.T) {
 		requireCode(t, apperr.CodeSlugTaken, order(Order{Slug: "mine"}))
 		requireCode(t, apperr.CodeProviderNotFound, order(Order{Slug: "acme", Extends: true}))
 		for _, o := range []Order{{Slug: "imports"}, {Slug: "../etc"}, {Slug: ""}, {Slug: "acme", URL: "https://a.example/x"},
-			{Slug: "acme", BaseURL: "http://a.example?x"}, {Slug: "acme", Include: []string{"Get"}},
+			{Slug: "acme", BaseURL: "http://a.example?x"}, {Slug: "acme", Include: []string{"get /"}},
 			{Slug: "acme", DisplayName: "a\x00"}} {
 			requireCode(t, apperr.CodeValidation, order(o))
 		}
@@ -438,7 +438,7 @@ func TestExtends(t *testing.T) {
 		w := newWorld(t, store)
 		w.start(w.svc)
 		order := func(slug string) (Import, error) {
-			return w.svc.Create(t.Context(), w.a, Order{Slug: slug, Extends: true, Include: []string{"add_*"}},
+			return w.svc.Create(t.Context(), w.a, Order{Slug: slug, Extends: true, Include: []string{"POST /**"}},
 				strings.NewReader(document("api.acme.dev", "POST /things add_thing", "GET /things list_things")))
 		}
 		_, err := order("calendly")

@@ -270,7 +270,7 @@ func (r *reader) operations(ctx context.Context, document *documents.Document) e
 		case result.Left != nil:
 			r.leave(&result, result.Left)
 			continue
-		case !actions.IsChosen(r.m.Include, r.m.Exclude, result.Action.Name):
+		case !actions.IsChosen(r.m.Include, r.m.Exclude, result.Action.Subject()):
 			o.Excluded++
 			continue
 		}

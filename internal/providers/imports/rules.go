@@ -85,8 +85,8 @@ func checkPatterns(v *apperr.Violations, at string, patterns []string) {
 		return
 	}
 	for i, p := range patterns {
-		if !actions.ValidPattern(p) {
-			v.Add(fmt.Sprintf("%s[%d]", at, i), "pattern", "must be the name of an action, in which * stands for any characters")
+		if problem := actions.CheckChoice(p); problem != "" {
+			v.Add(fmt.Sprintf("%s[%d]", at, i), "pattern", problem)
 		}
 	}
 }

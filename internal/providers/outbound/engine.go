@@ -285,6 +285,36 @@ func (e *Engine) ChosenHosts(t Target) ([]string, error) {
 	return slices.Sorted(maps.Keys(hosts)), nil
 }
 
+// ClientHosts says where the OAuth client of a mode goes only if its provider configuration permits it, for connections
+// whose settings have their defaults. hosts are those of ChosenHosts, as far as they are known without other settings;
+// required is also true where each connection chooses the host.
+func (e *Engine) ClientHosts(mode string) (hosts []string, required bool) {
+	m, ok := e.Mode(mode)
+	if !ok || !m.Client {
+		return nil, false
+	}
+	config, _ := e.ResolveConfig(m.Name, nil) // settings that are missing are those that each connection chooses
+	hosts, err := e.ChosenHosts(Target{Mode: m.Name, Config: config})
+	if err == nil {
+		return hosts, len(hosts) > 0
+	}
+	if e.foreign {
+		return nil, true
+	}
+	urls := m.endpoints()
+	if m.Kind == OAuth1 {
+		urls = e.targets(&Target{}, m)
+	}
+	delete(urls, fieldAuthorize)
+	for _, u := range urls {
+		chosen := func(h hostPattern) bool { return h.whole != "" && h.whole == u.whole }
+		if slices.ContainsFunc(e.hosts, chosen) && config[u.whole] == "" {
+			return nil, true
+		}
+	}
+	return nil, false
+}
+
 // fixes reports whether the definition leads to the host of a URL for all connections.
 func (e *Engine) fixes(r *renderer, t *urlTemplate, u *url.URL) bool {
 	for i := range e.hosts {

@@ -109,7 +109,7 @@ func short(text string) string {
 }
 
 func (c *comparison) request(before, after *actions.Action) {
-	if before.Method != after.Method || unnamed(before.Path) != unnamed(after.Path) {
+	if before.Method != after.Method || actions.UnnamedPath(before.Path) != actions.UnnamedPath(after.Path) {
 		c.add(Difference{Kind: Request, From: before.Method + " " + before.Path, To: after.Method + " " + after.Path,
 			Breaking: true})
 	}
@@ -132,22 +132,6 @@ func (c *comparison) request(before, after *actions.Action) {
 	}
 	c.add(Difference{Kind: Body, From: from, To: to, Breaking: after.Body.Required && !before.Body.Required &&
 		before.Body.ContentType != ""})
-}
-
-// unnamed returns a path without the names of its parameters, which are only in the input.
-func unnamed(path string) string {
-	var b strings.Builder
-	for {
-		head, rest, found := strings.Cut(path, "{")
-		b.WriteString(head)
-		if !found {
-			return b.String()
-		}
-		if _, path, found = strings.Cut(rest, "}"); !found {
-			return b.String()
-		}
-		b.WriteString("{}")
-	}
 }
 
 // places compares where the properties go that both versions have.

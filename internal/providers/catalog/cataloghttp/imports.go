@@ -176,11 +176,14 @@ type creation struct {
 	// The base URL of the API, in place of the servers that the document names. A GraphQL schema names none: without this
 	// field each connection has a URL.
 	BaseURL patch.Optional[string] `json:"base_url,omitempty" minLength:"1" maxLength:"2048" format:"uri" example:"https://api.acme.example/v1"`
-	// Patterns of the names of actions that are imported, in which `*` stands for any characters; at most 100. Default:
-	// all.
-	Include []string `json:"include,omitempty" maxItems:"100" example:"[\"list_*\", \"get_*\"]"`
-	// Patterns of the names of actions that are left out; at most 100.
-	Exclude []string `json:"exclude,omitempty" maxItems:"100" example:"[\"delete_*\"]"`
+	// The actions that are imported; at most 100. Each entry has one of three forms. Default: all:
+	// - a pattern of names, in which `*` stands for any characters: `list_*`.
+	// - `tag:` and a tag, in any case and with `*` likewise: `tag:billing`.
+	// - a method, or `*` for any, and a path: `GET /v1/invoices/**`. Its segment `**` stands for any number of segments,
+	//   also for none, and `*` for any characters of one; the names of parameters do not matter.
+	Include []string `json:"include,omitempty" maxItems:"100" example:"[\"list_*\", \"tag:billing\"]"`
+	// The actions that are left out, in the forms of `include`; at most 100.
+	Exclude []string `json:"exclude,omitempty" maxItems:"100" example:"[\"delete_*\", \"* /v1/admin/**\"]"`
 	// Whether what the document states about risks may lower them. It requires the permission `catalog:risk`. Default
 	// `false`: statements only raise.
 	Trusted bool `json:"trusted,omitempty" default:"false"`

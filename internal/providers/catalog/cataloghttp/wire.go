@@ -106,11 +106,35 @@ type authMode struct {
 	// The credentials of a connection, as a JSON Schema (2020-12).
 	Credentials map[string]any `json:"credentials"`
 	// Whether the mode needs an OAuth client in the provider configuration.
-	OAuthClient bool `json:"oauth_client" example:"false"`
+	OAuthClient bool `json:"oauth_client" example:"true"`
+	// The OAuth client of the provider configuration; `null` if the mode needs none.
+	Client httpapi.OrNull[oauthClient] `json:"client"`
 	// The scopes that are requested by default.
 	DefaultScopes []string `json:"default_scopes"`
 	// Whether a connection can be tested.
 	Tested bool `json:"tested" example:"true"`
+}
+
+type oauthClient struct {
+	// Whether the provider configuration has an OAuth client. Without one no connection can be made in this mode.
+	Configured bool `json:"configured" example:"false"`
+	// Whether the secrets of a client go only to hosts that `oauth.hosts` of the provider configuration lists. That is so
+	// for a provider that an import defines, because any user who may import chooses its hosts, and where a setting of each
+	// connection names the host. The hosts of other definitions need not be listed.
+	HostsRequired bool `json:"hosts_required" example:"true"`
+	// The hosts to list, as far as they are the same for all connections.
+	Hosts []string `json:"hosts" example:"[\"auth.acme.example\"]"`
+	// Those of `hosts` that the provider configuration does not list. Secrets of a client are not sent there; a client
+	// without any needs none of them.
+	MissingHosts []string `json:"missing_hosts" example:"[\"auth.acme.example\"]"`
+}
+
+func viewClient(c *catalog.OAuthClient) (out httpapi.OrNull[oauthClient]) {
+	if c != nil {
+		out.Value = &oauthClient{c.Configured, c.HostsRequired, append([]string{}, c.Hosts...),
+			append([]string{}, c.Missing...)}
+	}
+	return out
 }
 
 func viewDetail(key string, p *catalog.Provider, rows []ActionSummary) providerDetail {
@@ -134,6 +158,7 @@ func viewDetail(key string, p *catalog.Provider, rows []ActionSummary) providerD
 		out.Auth = append(out.Auth, authMode{Name: m.Name, Mode: m.Mode, Title: m.Title,
 			Description: httpapi.NullIfEmpty(m.Description), DocsURL: httpapi.NullIfEmpty(m.DocsURL),
 			Setup: httpapi.NullIfEmpty(m.Setup), Credentials: schemaOf(m.Credentials, &m.Name), OAuthClient: m.Client,
+			Client:        viewClient(p.OAuthClient(m.Name)),
 			DefaultScopes: append([]string{}, m.DefaultScopes...), Tested: m.Tested})
 	}
 	return out

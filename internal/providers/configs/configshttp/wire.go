@@ -37,10 +37,10 @@ type providerConfig struct {
 }
 
 type offered struct {
-	// Patterns of the names of actions, in which `*` stands for any characters; empty for all actions.
-	Include []string `json:"include" example:"[\"list_*\", \"get_*\"]"`
-	// Patterns of the names of actions that are left out.
-	Exclude []string `json:"exclude" example:"[\"delete_*\"]"`
+	// The actions that are offered: patterns of names, tags after `tag:`, and methods with paths; empty for all actions.
+	Include []string `json:"include" example:"[\"list_*\", \"tag:billing\"]"`
+	// The actions that are left out, likewise.
+	Exclude []string `json:"exclude" example:"[\"delete_*\", \"* /v1/admin/**\"]"`
 }
 
 type overrides struct {
@@ -119,10 +119,14 @@ type Change struct {
 
 // OfferedChange holds the writable fields of the choice of actions.
 type OfferedChange struct {
-	// Patterns of the names of actions, in which `*` stands for any characters; at most 100. `null` means all actions.
-	Include patch.Field[[]string] `json:"include,omitempty" maxItems:"100" example:"[\"list_*\", \"get_*\"]"`
-	// Patterns of the names of actions that are left out; at most 100. `null` means none.
-	Exclude patch.Field[[]string] `json:"exclude,omitempty" maxItems:"100" example:"[\"delete_*\"]"`
+	// The actions that are offered; at most 100. Each entry has one of three forms. `null` means all actions:
+	// - a pattern of names, in which `*` stands for any characters: `list_*`.
+	// - `tag:` and a tag, in any case and with `*` likewise: `tag:billing`.
+	// - a method, or `*` for any, and a path: `GET /v1/invoices/**`. Its segment `**` stands for any number of segments,
+	//   also for none, and `*` for any characters of one; the names of parameters do not matter.
+	Include patch.Field[[]string] `json:"include,omitempty" maxItems:"100" example:"[\"list_*\", \"tag:billing\"]"`
+	// The actions that are left out, in the forms of `include`; at most 100. `null` means none.
+	Exclude patch.Field[[]string] `json:"exclude,omitempty" maxItems:"100" example:"[\"delete_*\", \"* /v1/admin/**\"]"`
 }
 
 // RiskChange holds the writable fields of overrides of risk.
@@ -148,7 +152,8 @@ type ClientChange struct {
 	PrivateKeyID patch.Field[string] `json:"private_key_id,omitempty" minLength:"1" maxLength:"255" example:"2026-11"`
 	// Hosts to which the client may be sent although a setting of a connection names them, such as that of a self-managed
 	// instance; at most 20. Each is a name in lower case, with its port unless that is 443. The hosts that the provider's
-	// definition names need not be listed. A client without `client_secret` and `private_key` needs none. Stored secrets
+	// definition names need not be listed, unless an import has made the definition: `client` of the provider in the
+	// catalog names the hosts. A client without `client_secret` and `private_key` needs none. Stored secrets
 	// have to be given again together with further hosts. The default, `null`, means none.
 	Hosts patch.Field[[]string] `json:"hosts,omitempty" maxItems:"20" example:"[\"gitlab.example.com\"]"`
 }
