@@ -49,19 +49,30 @@ func (s *Service) actionsOf(ctx context.Context, env id.Environment, p *registry
 		set.layers = append(set.layers, layer{index: index})
 	}
 	if v := s.cfg.Definitions.Versions(env)[p.Definition.Slug]; v != nil {
-		index, err := s.cfg.Imports.Index(ctx, env, v.Import)
-		switch {
-		case ctx.Err() != nil || db.IsUnavailable(err):
+		index, err := s.indexOf(ctx, env, v.Import)
+		if err != nil {
 			return nil, err
-		case err != nil:
-			// One version that cannot be read must not take the others away.
-			s.cfg.Logger.ErrorContext(ctx, "cannot read the actions of an import; the catalog is without them",
-				slog.String("import_id", v.Import), slog.String("error", err.Error()))
-			return set, nil
 		}
-		set.layers = append(set.layers, layer{index, v.Import})
+		if index != nil {
+			set.layers = append(set.layers, layer{index, v.Import})
+		}
 	}
 	return set, nil
+}
+
+// indexOf returns the index of an import; nil for one that cannot be read, which must not take the others away.
+func (s *Service) indexOf(ctx context.Context, env id.Environment, importID string) (*actionindex.Index, error) {
+	index, err := s.cfg.Imports.Index(ctx, env, importID)
+	switch {
+	case err == nil:
+		return index, nil
+	case ctx.Err() != nil || db.IsUnavailable(err):
+		return nil, err
+	default:
+		s.cfg.Logger.ErrorContext(ctx, "cannot read the actions of an import; the catalog is without them",
+			slog.String("import_id", importID), slog.String("error", err.Error()))
+		return nil, nil //nolint:nilnil // it is in the log
+	}
 }
 
 // len returns how many actions are shown.
@@ -382,6 +393,23 @@ func (s *Service) Find(ctx context.Context, env id.Environment, key, name string
 		return out, nil
 	}
 	return nil, set.actionNotFound(name)
+}
+
+// FindAll returns actions that a search has found, without those that are gone since: an import was replaced or removed
+// meanwhile.
+func (s *Service) FindAll(ctx context.Context, env id.Environment, found []Summary) ([]*Action, error) {
+	out := make([]*Action, 0, len(found))
+	for i := range found {
+		a, err := s.Find(ctx, env, found[i].Key, found[i].Name)
+		switch {
+		case err == nil:
+			out = append(out, a)
+		case !apperr.Is(err, apperr.CodeActionNotFound) && !apperr.Is(err, apperr.CodeProviderNotFound) &&
+			!apperr.Is(err, apperr.CodeNotFound):
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // maxSuggested bounds the actions with whose names one that was not found is compared.

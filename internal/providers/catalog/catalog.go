@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"sallyport/internal/platform/apperr"
@@ -64,6 +65,10 @@ type Service struct {
 	installed installedIndexes
 	searching *turnstile.Gate
 	searcher  *fulltext.Searcher
+
+	overlapping sync.Mutex
+	// overlaps are how many actions an import adds to those of a definition.
+	overlaps map[overlap]int
 }
 
 // New returns a Service that has read nothing yet.
@@ -163,7 +168,11 @@ func (s *Service) List(ctx context.Context, env id.Environment, f Filter) ([]Pro
 		if !f.matches(p) {
 			continue
 		}
-		out = append(out, *s.describe(env, p, known))
+		described, err := s.describe(ctx, env, p, known)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, *described)
 	}
 	return out, nil
 }
@@ -222,7 +231,8 @@ func (p *Provider) Version() string {
 	}
 }
 
-func (s *Service) describe(env id.Environment, p *registry.Provider, known map[string]*configs.Config) *Provider {
+func (s *Service) describe(ctx context.Context, env id.Environment, p *registry.Provider,
+	known map[string]*configs.Config) (*Provider, error) {
 	slug := p.Definition.Slug
 	out := &Provider{Provider: p, Origin: originOf(p), Keys: []string{}}
 	if c := known[slug]; c == nil {
@@ -237,10 +247,55 @@ func (s *Service) describe(env id.Environment, p *registry.Provider, known map[s
 	out.Actions = len(p.Actions)
 	if v := s.cfg.Definitions.Versions(env)[slug]; v != nil {
 		out.Import = v.Import
-		out.Actions += v.Actions
+		n, err := s.further(ctx, env, p, v)
+		if err != nil {
+			return nil, err
+		}
+		out.Actions += n
 	}
-	return out
+	return out, nil
 }
+
+// further counts the actions of an import that the definition does not have.
+func (s *Service) further(ctx context.Context, env id.Environment, p *registry.Provider,
+	v *imports.Version) (int, error) {
+	if len(p.Actions) == 0 {
+		return v.Actions, nil
+	}
+	key := overlap{v.Import, p}
+	s.overlapping.Lock()
+	n, known := s.overlaps[key]
+	s.overlapping.Unlock()
+	if known {
+		return n, nil
+	}
+	index, err := s.indexOf(ctx, env, v.Import)
+	if err != nil || index == nil {
+		return 0, err
+	}
+	n = index.Len()
+	for _, a := range p.Actions {
+		if _, both := index.Find(a.Name); both {
+			n--
+		}
+	}
+	s.overlapping.Lock()
+	defer s.overlapping.Unlock()
+	if s.overlaps == nil || len(s.overlaps) >= maxOverlaps { // they are counted again where they are needed
+		s.overlaps = map[overlap]int{}
+	}
+	s.overlaps[key] = n
+	return n, nil
+}
+
+// overlap is an import, and the definition that it adds actions to.
+type overlap struct {
+	importID string
+	provider *registry.Provider
+}
+
+// maxOverlaps is how many counts are in memory.
+const maxOverlaps = 1000
 
 // Get returns the provider of a configuration's key, and its actions.
 //
@@ -254,7 +309,10 @@ func (s *Service) Get(ctx context.Context, env id.Environment, key string) (*Pro
 	if err != nil {
 		return nil, nil, err
 	}
-	p := s.describe(env, set.provider, known)
+	p, err := s.describe(ctx, env, set.provider, known)
+	if err != nil {
+		return nil, nil, err
+	}
 	p.config = set.config
 	p.Actions = set.len()
 	return p, set, nil

@@ -30,7 +30,9 @@ type world struct {
 	version map[string]*imports.Version
 	known   map[string]*configs.Config
 	failing bool
-	svc     *catalog.Service
+	// gone is true of imports that are deleted between a search and the reading of what it found.
+	gone bool
+	svc  *catalog.Service
 }
 
 func newWorld(t *testing.T) *world {
@@ -87,6 +89,9 @@ func (w *world) Index(_ context.Context, _ id.Environment, importID string) (*ac
 
 // Action implements catalog.Imports.
 func (w *world) Action(_ context.Context, _ id.Environment, importID string, number int) (*actions.Action, error) {
+	if w.gone {
+		return nil, apperr.NotFound("import")
+	}
 	return w.added[importID][number], nil
 }
 
@@ -118,6 +123,55 @@ func names(list []catalog.Summary) (out []string) {
 		out = append(out, list[i].Name)
 	}
 	return out
+}
+
+// A list and the provider itself count the same actions: one that an import and a definition both have once.
+func TestActionsAreCountedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	github, _ := w.Get("github")
+	counts := func() (list, detail int) {
+		all, err := w.svc.List(t.Context(), env, catalog.Filter{Search: "github"})
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		p, set, err := w.svc.Get(t.Context(), env, "github")
+		require.NoError(t, err)
+		page, err := w.svc.Page(t.Context(), set, &catalog.Conditions{}, "", true, 1000)
+		require.NoError(t, err)
+		require.Len(t, page, p.Actions)
+		return all[0].Actions, p.Actions
+	}
+	w.failing = true
+	w.add("zap", "create_issue", "delete_file")
+	list, detail := counts()
+	require.Equal(t, []int{len(github.Actions), len(github.Actions)}, []int{list, detail}, "the import cannot be read")
+	w.failing = false
+	for range 2 {
+		list, detail = counts()
+		require.Equal(t, []int{len(github.Actions) + 1, len(github.Actions) + 1}, []int{list, detail})
+	}
+}
+
+// What a search has found and is gone when it is read is left out, and the rest stays.
+func TestActionsThatAreGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add("zap_issue")
+	found, err := w.svc.SearchAll(t.Context(), env, []string{"github"}, "issue", &catalog.Conditions{})
+	require.NoError(t, err)
+	require.Contains(t, names(found), "zap_issue")
+	all, err := w.svc.FindAll(t.Context(), env, found)
+	require.NoError(t, err)
+	require.Len(t, all, len(found))
+	w.gone = true
+	rest, err := w.svc.FindAll(t.Context(), env, found)
+	require.NoError(t, err)
+	require.Len(t, rest, len(found)-1)
+	w.version, w.gone = nil, false
+	found[0].Key = "nothing"
+	rest, err = w.svc.FindAll(t.Context(), env, found)
+	require.NoError(t, err)
+	require.NotEmpty(t, rest)
 }
 
 // Pages of a provider in both orders have each action once, those of an import among those that ship; and where both

@@ -180,7 +180,7 @@ type fileForm struct {
 	Slug        string   `yaml:"slug"`
 	DisplayName string   `yaml:"display_name"`
 	Categories  []string `yaml:"categories,flow"`
-	DocsURL     string   `yaml:"docs_url"`
+	DocsURL     string   `yaml:"docs_url,omitempty"`
 	// Config has a fieldForm by the name of each field.
 	Config  yaml.MapSlice `yaml:"connection_config,omitempty"`
 	BaseURL string        `yaml:"base_url"`
@@ -338,7 +338,7 @@ func (w *drafter) displayName() string {
 	return "API"
 }
 
-// docsURL returns the documentation that the document names, or where the document is.
+// docsURL returns the documentation that the document names, or where the document is; empty for neither.
 func (w *drafter) docsURL() string {
 	root := w.d.root
 	for _, text := range []string{root.Path("externalDocs", "url").String(), root.Get("documentationLink").String(),
@@ -351,7 +351,7 @@ func (w *drafter) docsURL() string {
 			return text
 		}
 	}
-	return "https://www.rfc-editor.org/rfc/rfc9110"
+	return ""
 }
 
 // plainText returns a text on one line with characters that print, which no template reads.

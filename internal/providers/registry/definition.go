@@ -26,7 +26,8 @@ type Definition struct {
 	Aliases []string `yaml:"aliases"`
 	// Categories group providers in the catalog; lower-case words joined by hyphens.
 	Categories []string `yaml:"categories"`
-	// DocsURL is the documentation that the definition was written from; https.
+	// DocsURL is the documentation that the definition was written from; https. Only a definition that an import has made
+	// may have none.
 	DocsURL string `yaml:"docs_url"`
 	// ReplacesBuiltin lets an operator's definition replace a built-in one with the same slug, now or in a later release.
 	// Without it such a definition is rejected.
@@ -99,9 +100,6 @@ func (d *Definition) check(stem string, builtin *Registry, wrong report) {
 			wrong("categories", "must be different lower-case words joined by hyphens")
 			break
 		}
-	}
-	if !isHTTPS(d.DocsURL) {
-		wrong("docs_url", "must be an https URL")
 	}
 	if d.Evidence != nil {
 		d.Evidence.check(wrong)

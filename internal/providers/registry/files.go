@@ -20,6 +20,8 @@ const (
 type definitionFile struct {
 	name string
 	data []byte
+	// imported is true of a definition that was made from a description of an API, which may name no documentation.
+	imported bool
 }
 
 // readFolder reads every definition at the root of fsys, sorted by name. It skips files of other kinds and names that

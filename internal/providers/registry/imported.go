@@ -9,7 +9,7 @@ import (
 // Import checks a definition that was made from a description of an API. It belongs to one environment, and may have
 // the slug of any definition.
 func Import(slug string, text []byte) (*Provider, error) {
-	p, problems := parse(definitionFile{name: slug + extension, data: text}, new(Registry))
+	p, problems := parse(definitionFile{name: slug + extension, data: text, imported: true}, new(Registry))
 	if len(problems) > 0 {
 		return nil, newLoadError(problems)
 	}

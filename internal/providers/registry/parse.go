@@ -102,6 +102,9 @@ func parse(file definitionFile, builtin *Registry) (*Provider, []Problem) {
 		return nil, []Problem{yamlFault(name, err)}
 	}
 	d.check(strings.TrimSuffix(name, ".yaml"), builtin, wrong)
+	if !isHTTPS(d.DocsURL) && (d.DocsURL != "" || !file.imported) {
+		wrong("docs_url", "must be an https URL")
+	}
 	p := &Provider{Definition: d, Source: SourceBuiltin, sum: sha256.Sum256(data)}
 	if builtin != nil {
 		p.Source = SourceFolder

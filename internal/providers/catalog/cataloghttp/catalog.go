@@ -17,6 +17,7 @@ import (
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/page"
+	"sallyport/internal/providers/actions"
 	"sallyport/internal/providers/actions/toolformat"
 	"sallyport/internal/providers/catalog"
 	"sallyport/internal/providers/imports"
@@ -295,29 +296,42 @@ func (h *handlers) search(ctx context.Context, in *searchInput) (*searchOutput, 
 		return nil, badCursor
 	}
 	rows, headers := cutFound(ctx, p, found)
-	body := make([]listed, len(rows))
-	for i := range rows {
-		if body[i], err = h.listed(ctx, &rows[i], in.Format); err != nil {
-			return nil, err
-		}
+	body, err := h.listed(ctx, rows, in.Format)
+	if err != nil {
+		return nil, err
 	}
 	return &searchOutput{headers, versionOf(headers, body), body}, nil
 }
 
-// listed returns an action in a format.
-func (h *handlers) listed(ctx context.Context, row *ActionSummary, f format) ([]byte, error) {
+// listed returns actions in a format. Those that are gone since they were found are left out of definitions.
+func (h *handlers) listed(ctx context.Context, rows []ActionSummary, f format) ([]listed, error) {
+	body := make([]listed, 0, len(rows))
 	if f == "" || f == defaultFormat {
-		return json.Marshal(row) //nolint:wrapcheck // a bug
+		for i := range rows {
+			text, err := json.Marshal(&rows[i])
+			if err != nil {
+				return nil, err //nolint:wrapcheck // a bug
+			}
+			body = append(body, text)
+		}
+		return body, nil
 	}
-	a, err := h.catalog.Find(ctx, access.From(ctx).Environment, row.Provider, row.Action)
+	found := make([]catalog.Summary, len(rows))
+	for i := range rows {
+		found[i] = catalog.Summary{Key: rows[i].Provider, Summary: actions.Summary{Name: rows[i].Action}}
+	}
+	list, err := h.catalog.FindAll(ctx, access.From(ctx).Environment, found)
 	if err != nil {
 		return nil, err
 	}
-	definition, err := render(a, f)
-	if err != nil {
-		return nil, err
+	for _, a := range list {
+		definition, err := render(a, f)
+		if err != nil {
+			return nil, err
+		}
+		body = append(body, listed(definition.JSON))
 	}
-	return definition.JSON, nil
+	return body, nil
 }
 
 // render returns the definition of a tool in a format that is not the default.

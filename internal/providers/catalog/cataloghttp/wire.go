@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/httpapi/oas"
@@ -25,13 +24,14 @@ type Provider struct {
 	DisplayName string `json:"display_name" example:"GitHub"`
 	// The categories of the provider.
 	Categories []string `json:"categories" example:"[\"developer-tools\"]"`
-	// The documentation that the definition was written from; `null` if there is none.
+	// The documentation that the definition was written from; `null` if an import has made it and its document names none.
 	DocsURL *string `json:"docs_url" example:"https://docs.github.com/en/rest"`
 	// The modes of authentication that connections can have.
 	AuthModes []string `json:"auth_modes" example:"[\"oauth2\", \"bearer\"]"`
 	// Whether the provider sends webhooks that can be verified.
 	Webhooks bool `json:"webhooks" example:"true"`
-	// The number of actions.
+	// The number of actions: of the provider in a list, and of those that the provider configuration offers in the
+	// provider itself.
 	ActionsCount int `json:"actions_count" example:"25"`
 	// The number of triggers. There are none yet.
 	TriggersCount int `json:"triggers_count" example:"0"`
@@ -53,18 +53,9 @@ type Provider struct {
 func viewProvider(p *catalog.Provider) Provider {
 	d := &p.Definition
 	return Provider{Provider: d.Slug, DisplayName: d.DisplayName, Categories: append([]string{}, d.Categories...),
-		DocsURL: docsOf(p), AuthModes: append([]string{}, p.AuthModes()...),
+		DocsURL: httpapi.NullIfEmpty(d.DocsURL), AuthModes: append([]string{}, p.AuthModes()...),
 		Webhooks: p.Webhooks != nil, ActionsCount: p.Actions, Source: source(p.Origin),
 		ImportID: httpapi.NullIfEmpty(p.Import), Configured: p.Configured, ProviderConfigKeys: p.Keys, Version: p.Version()}
-}
-
-// docsOf returns the documentation of a provider. A definition needs one, so that an import whose document names none
-// has that of HTTP.
-func docsOf(p *catalog.Provider) *string {
-	if p.Origin == catalog.OpenAPI && strings.HasPrefix(p.Definition.DocsURL, "https://www.rfc-editor.org/") {
-		return nil
-	}
-	return httpapi.NullIfEmpty(p.Definition.DocsURL)
 }
 
 // providerDetail is the wire form of a provider with a page of its actions.
