@@ -156,6 +156,27 @@ func objectOf(parts [][]string, parameters bool) (object []string) {
 	return object
 }
 
+// batch is the last word of a path that takes other calls, if nothing before it names a thing: a path such as
+// /contacts/batch is about contacts.
+const batch = "batch"
+
+// wrapping returns the word with which a path ends that takes calls within the body.
+func (r *route) wrapping() (word string, found bool) {
+	if r.last || len(r.static) == 0 {
+		return "", false
+	}
+	end := r.static[len(r.static)-1]
+	for _, word := range []string{end, strings.Join(r.static[max(0, len(r.static)-2):], "")} { // also as in json-rpc
+		if wrapping.is(word) {
+			return word, true
+		}
+	}
+	named := slices.DeleteFunc(slices.Clone(r.static), func(w string) bool {
+		return slices.Contains([]string{"api", "rest", "services", "data", "composite"}, w)
+	})
+	return batch, !r.parameters && slices.Equal(named, []string{batch})
+}
+
 func isExtension(words []string) bool {
 	return len(words) == 1 && slices.Contains([]string{"json", "xml", "csv", "php", "aspx"}, words[0])
 }
@@ -173,6 +194,9 @@ func nameOf(method, id string, r *route) (p phrase, last string, all []string) {
 	if len(all) > 1 && strings.EqualFold(all[0], method) &&
 		(isVague(method) || method != http.MethodDelete && r.isSpelled(all[1:])) {
 		all = all[1:]
+	}
+	if isVague(method) && !slices.ContainsFunc(r.all, func(w string) bool { return singular(w) == strings.ToLower(method) }) {
+		all = r.withoutMethod(all, strings.ToLower(method))
 	}
 	if len(all) == 0 || r.isSpelled(all) && method != http.MethodDelete {
 		return phrase{}, "", nil
@@ -193,6 +217,21 @@ func nameOf(method, id string, r *route) (p phrase, last string, all []string) {
 		last = end
 	}
 	return p, last, all
+}
+
+// withoutMethod leaves out the method from the words of an id: before others, as in Contacts_PostContacts, and behind
+// those of the path, as in contacts_post. One that follows a verb is what that is done to, as in create_post.
+func (r *route) withoutMethod(words []string, method string) (out []string) {
+	last := len(words) - 1
+	if last > 0 && words[last] == method && r.isSpelled(words[:last]) {
+		return words[:last]
+	}
+	for i, w := range words {
+		if w != method || i == last || i > 0 && isVerb(words[i-1]) {
+			out = append(out, w)
+		}
+	}
+	return out
 }
 
 // isVague reports whether a method says as a verb less than the verb that may follow it, as in PostCreateUser.

@@ -64,6 +64,7 @@ func (s *speech) addMoney(r *Risk, verbs, nouns []string) {
 	if !s.route.parameters {
 		nouns = slices.Concat(s.route.way, nouns)
 	}
+	nouns, verbs = unpaid(nouns), s.moving(verbs, nouns)
 	verb, isPaying := firstOf(&pays, verbs)
 	moved, isMoney := money.in(nouns)
 	bought, isPaid := paid.in(nouns)
@@ -71,7 +72,7 @@ func (s *speech) addMoney(r *Risk, verbs, nouns []string) {
 	if _, found := watched.in(slices.Concat(s.route.way, s.words)); found && bill {
 		isPaid = false
 	}
-	way, inWay := money.in(s.route.way)
+	way, inWay := money.in(unpaid(s.route.way))
 	_, set := settings.in(nouns)
 	_, things := accounts.in(nouns)
 	switch {
@@ -94,6 +95,26 @@ func (s *speech) addMoney(r *Risk, verbs, nouns []string) {
 	case inWay:
 		r.raise(High, r.Operation, 0.5, quoted(way)+" in its path may mean money.")
 	}
+}
+
+// unpaid leaves out words for money that mean something else by the word after them: a checkout of a source, and the
+// transfer of what is in progress.
+func unpaid(nouns []string) (out []string) {
+	for i, w := range nouns {
+		if i+1 == len(nouns) || (w != "checkout" || !beneath.has(nouns[i+1])) &&
+			(w != "transfer" || !running.has(nouns[i+1])) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// moving leaves out “transfer” from verbs if what it continues elsewhere is in progress, such as a call.
+func (s *speech) moving(verbs, nouns []string) []string {
+	if _, found := running.in(nouns); !found {
+		return verbs
+	}
+	return slices.DeleteFunc(slices.Clone(verbs), func(v string) bool { return v == "transfer" })
 }
 
 // addBulk raises a call that concerns many things.
@@ -119,7 +140,7 @@ func isPlural(words []string) bool {
 
 // addAccess raises a call that changes who has access or to whom something belongs.
 func (s *speech) addAccess(r *Risk, verbs, nouns []string) {
-	transferred := containsAny(verbs, "transfer") && !slices.Contains(r.Flags, MovesMoney)
+	transferred := containsAny(s.moving(verbs, nouns), "transfer") && !slices.Contains(r.Flags, MovesMoney)
 	w, found := owners.in(slices.Concat(s.route.rest, s.name.rest))
 	if !found {
 		w, found = owners.in(lastOf(s.route.object))
@@ -135,7 +156,8 @@ func (s *speech) addAccess(r *Risk, verbs, nouns []string) {
 		r.raise(High, r.Operation, 0.7, quoted(w)+" in its name or path changes who has access.", ChangesAccess)
 	} else if containsAny(verbs, "invite", "grant", "share") {
 		r.raise(High, r.Operation, 0.7, "It changes who has access.", ChangesAccess)
-	} else if slices.Equal(s.route.object, []string{"session"}) || slices.Equal(s.route.object, []string{"sessions"}) {
+	} else if (slices.Equal(s.route.object, []string{"session"}) || slices.Equal(s.route.object, []string{"sessions"})) &&
+		!slices.Contains(r.Flags, MovesMoney) { // that of a checkout is none
 		r.raise(High, r.Operation, 0.7, "It begins or ends sessions.", ChangesAccess)
 	}
 	s.addSignIn(r)

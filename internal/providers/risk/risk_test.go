@@ -67,6 +67,16 @@ func TestWords(t *testing.T) {
 		{"PUT", "/users/{id}/password", "setPassword", risk.Critical, risk.Update, []risk.Flag{risk.ChangesAccess}},
 		{"PUT", "/users/{id}/status", "", risk.High, risk.Update, []risk.Flag{risk.ChangesAccess}},
 		{"DELETE", "/contacts", "deleteContacts", risk.Critical, risk.Delete, []risk.Flag{risk.Bulk}},
+		// Only the body says what is called.
+		{"POST", "/graphql", "", risk.Unknown, risk.Opaque, nil},
+		{"POST", "/admin/api/2026-01/graphql.json", "runQuery", risk.Unknown, risk.Opaque, nil},
+		{"POST", "/{workspace}/json-rpc", "getThings", risk.Unknown, risk.Opaque, nil},
+		{"POST", "/batch", "searchBatch", risk.Unknown, risk.Opaque, []risk.Flag{risk.Bulk}},
+		{"POST", "/v1.0/$batch", "deleteAll", risk.Unknown, risk.Opaque, []risk.Flag{risk.Bulk}},
+		{"POST", "/services/data/v60.0/composite/batch", "", risk.Unknown, risk.Opaque, nil},
+		{"GET", "/graphql", "", risk.Low, risk.Read, nil},
+		{"POST", "/contacts/batch", "", risk.Medium, risk.Create, []risk.Flag{risk.Bulk}},
+		{"POST", "/graphql/{id}/notes", "", risk.Medium, risk.Create, nil},
 		{"POST", "/vaults/{id}/listKeys", "Vaults_ListKeys", risk.High, risk.Read, []risk.Flag{risk.ReturnsSecrets}},
 	} {
 		for _, trusted := range []bool{false, true} {
@@ -79,14 +89,47 @@ func TestWords(t *testing.T) {
 	}
 }
 
+// Words that mean something else by the words next to them say nothing: of money, of ownership, or of people.
+func TestWordsOfOtherMeanings(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		method, path, name, summary string
+		level                       risk.Level
+		flags                       []risk.Flag
+	}{
+		{"POST", "/project/{p}/checkout-key", "createCheckoutKey", "", risk.High, []risk.Flag{risk.ChangesAccess}},
+		{"DELETE", "/project/{p}/checkout-key/{fingerprint}", "", "", risk.High, []risk.Flag{risk.Destructive,
+			risk.Idempotent, risk.ChangesAccess}},
+		{"POST", "/repos/{r}/checkout-branch", "", "", risk.Medium, nil},
+		{"POST", "/checkout/sessions", "PostCheckoutSessions", "", risk.Critical, []risk.Flag{risk.MovesMoney}},
+		{"PUT", "/me/player", "transfer-a-users-playback", "", risk.Medium, []risk.Flag{risk.Idempotent, risk.ReturnsPII}},
+		{"PUT", "/me/player", "", "Transfer playback", risk.Medium, []risk.Flag{risk.Idempotent}},
+		{"POST", "/TransferCall/", "", "/TransferCall/", risk.Medium, nil},
+		{"POST", "/chats/{id}/transfer", "transferChat", "", risk.Medium, nil},
+		{"POST", "/repos/{id}/transfer", "transferRepo", "", risk.Critical, []risk.Flag{risk.ChangesAccess}},
+		{"POST", "/accounts/{id}/transfer", "", "", risk.Critical, []risk.Flag{risk.MovesMoney}},
+		{"POST", "/transfers", "createTransfer", "", risk.Critical, []risk.Flag{risk.MovesMoney}},
+		{"POST", "/v1/accounts/{id}/contacts", "Contacts_PostContacts", "", risk.Medium, []risk.Flag{risk.ReturnsPII}},
+		{"POST", "/v1/accounts/{id}/envelopes", "Envelopes_PostEnvelope", "", risk.Medium, []risk.Flag{risk.ReturnsPII}},
+		{"POST", "/api/monitor", "api_monitor_post", "", risk.Medium, nil},
+		{"POST", "/blogs/{id}/entries", "createPost", "", risk.High, []risk.Flag{risk.NotifiesPeople}},
+		{"POST", "/blogs/{id}/posts", "Posts_PostPost", "", risk.High, []risk.Flag{risk.NotifiesPeople}},
+		{"POST", "/chat.postMessage", "chat_postMessage", "", risk.High, []risk.Flag{risk.NotifiesPeople}},
+	} {
+		r := risk.Assess(&risk.Call{Method: c.method, Path: c.path, Name: c.name, Summary: c.summary})
+		require.Equal(t, c.level, r.Level, "%s %s: %v", c.method, c.path, r)
+		require.ElementsMatch(t, c.flags, r.Flags, "%s %s %s: %v", c.method, c.path, c.name, r)
+	}
+}
+
 // calls draws calls whose words, scopes and statements work with and against each other.
 func calls(rt *rapid.T) risk.Call {
 	return risk.Call{
 		Method: rapid.SampledFrom([]string{"GET", "POST", "PUT", "PATCH", "DELETE", "QUERY"}).Draw(rt, "method"),
 		Path: rapid.SampledFrom([]string{"/refunds", "/users", "/a/{b}/token", "/x", "/a/{b}/delete", "/items/search",
-			"/#Action=GetThing", "/a.remove", "/posts/{id}/reactions/{r}", "/wallets/{id}/send"}).Draw(rt, "path"),
+			"/#Action=GetThing", "/a.remove", "/batch", "/graphql", "/posts/{id}/reactions/{r}", "/wallets/{id}/send"}).Draw(rt, "path"),
 		Name: rapid.SampledFrom([]string{"", "getThing", "delete_all_things", "sendMessage", "searchUsers", "list",
-			"unfollow", "simulateRefund", "tagThing"}).Draw(rt, "name"),
+			"unfollow", "simulateRefund", "tagThing", "transferCall", "Things_PostThing"}).Draw(rt, "name"),
 		Summary: rapid.SampledFrom([]string{"", "Get a thing", "Delete a thing"}).Draw(rt, "summary"),
 		Scopes:  rapid.SampledFrom([][]string{nil, {"users:read"}, {"admin:org"}, {"write"}}).Draw(rt, "scopes"),
 	}

@@ -70,6 +70,9 @@ func (c *Call) judge(name string) Risk {
 		s.surely = strings.HasSuffix(c.Path, "="+strings.TrimPrefix(name, c.Method+"_"))
 	}
 	r := c.byMethod()
+	if s.wraps(&r) {
+		return r
+	}
 	s.addVerbs(&r)
 	if r.Operation != Read {
 		s.addNouns(&r)
@@ -79,6 +82,24 @@ func (c *Call) judge(name string) Risk {
 		r.Flags = append(r.Flags, ReturnsPII)
 	}
 	return r
+}
+
+// wraps reports whether the body of the call names what is called: of GraphQL, or of a batch of any calls. Nothing of its
+// name and path says then how much harm it can do.
+func (s *speech) wraps(r *Risk) bool {
+	if r.Operation == Read || r.Operation == Delete {
+		return false
+	}
+	word, found := s.route.wrapping()
+	if !found {
+		return false
+	}
+	*r = Risk{Level: Unknown, Operation: Opaque, Source: FromNothing, Reasons: []string{
+		quoted(word) + " at the end of its path takes calls that only its body names."}}
+	if word == batch {
+		r.Flags = []Flag{Bulk}
+	}
+	return true
 }
 
 // byMethod is what the method alone says.
