@@ -107,7 +107,7 @@ func TestWordsOfOtherMeanings(t *testing.T) {
 		{"POST", "/TransferCall/", "", "/TransferCall/", risk.Medium, nil},
 		{"POST", "/chats/{id}/transfer", "transferChat", "", risk.Medium, nil},
 		{"POST", "/repos/{id}/transfer", "transferRepo", "", risk.Critical, []risk.Flag{risk.ChangesAccess}},
-		{"POST", "/accounts/{id}/transfer", "", "", risk.Critical, []risk.Flag{risk.MovesMoney}},
+		{"POST", "/accounts/{id}/transfer", "", "", risk.Critical, []risk.Flag{risk.MovesMoney, risk.ReturnsPII}},
 		{"POST", "/transfers", "createTransfer", "", risk.Critical, []risk.Flag{risk.MovesMoney}},
 		{"POST", "/v1/accounts/{id}/contacts", "Contacts_PostContacts", "", risk.Medium, []risk.Flag{risk.ReturnsPII}},
 		{"POST", "/v1/accounts/{id}/envelopes", "Envelopes_PostEnvelope", "", risk.Medium, []risk.Flag{risk.ReturnsPII}},
