@@ -75,8 +75,9 @@ func (s *scratch) parse(text string) {
 	}
 	r, _ := utf8.DecodeLastRuneInString(text)
 	unfinished := isLetter(r) && utf8.RuneCount(s.raw[last]) >= shortestPrefix
+	languages := s.languagesOf()
 	for i, w := range s.raw {
-		if !stopWord(w) {
+		if !stopWord(w) && s.foreign[string(w)].stops&languages == 0 && !s.joins(i) {
 			s.addGroup(i, unfinished && i == last)
 		}
 	}
@@ -87,6 +88,11 @@ func (s *scratch) parse(text string) {
 		// A word such as "in" may be the beginning of another.
 		s.addGroup(last, true)
 	}
+}
+
+// joins reports that a word is only the beginning of the one that it makes with the next: e-mail.
+func (s *scratch) joins(i int) bool {
+	return string(s.raw[i]) == "e" && i+1 < len(s.raw) && bytes.HasPrefix(s.raw[i+1], []byte("mail"))
 }
 
 // addGroup adds a word of a query with its terms, unless it is there or there are too many.
@@ -116,6 +122,9 @@ func (s *scratch) addGroup(i int, unfinished bool) {
 	}
 	for _, other := range s.synonyms[string(own)] {
 		s.addTerm(s.keep([]byte(other.stem)), other.weight, otherTerm)
+	}
+	for _, english := range s.foreign[string(raw)].english {
+		s.addTerm(s.keep([]byte(english.stem)), english.weight, otherTerm)
 	}
 	g.end = len(s.terms)
 	if g.implied {

@@ -29,6 +29,7 @@ type Options struct {
 type scratch struct {
 	splitter *splitter
 	synonyms map[string][]synonym
+	foreign  map[string]foreign
 	raw      [][]byte
 	texts    []byte
 	groups   []group
@@ -62,11 +63,12 @@ type Searcher struct{ scratches sync.Pool }
 // NewSearcher returns a searcher. A process needs one.
 func NewSearcher() *Searcher {
 	synonyms := readSynonyms()
-	return &Searcher{sync.Pool{New: func() any { return newScratch(synonyms) }}}
+	foreign := readForeign(synonyms)
+	return &Searcher{sync.Pool{New: func() any { return newScratch(synonyms, foreign) }}}
 }
 
-func newScratch(synonyms map[string][]synonym) *scratch {
-	s := &scratch{splitter: newSplitter(), synonyms: synonyms}
+func newScratch(synonyms map[string][]synonym, foreign map[string]foreign) *scratch {
+	s := &scratch{splitter: newSplitter(), synonyms: synonyms, foreign: foreign}
 	for places := range s.bonuses {
 		if places&(1<<inProvider) != 0 {
 			s.bonuses[places] += providerBonus

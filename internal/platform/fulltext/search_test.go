@@ -75,6 +75,7 @@ func TestFinding(t *testing.T) {
 		{Name: "send_message", Description: "<p>Posts to a [channel](https://example.com/zebra).</p>"},
 		{Name: "repositories_list", Provider: "github GitHub"}, {Name: "webhooks_list"}, {Name: "oncall_current"},
 		{Name: "创建问题", Title: "Crée un événement"}, {Name: "get_oauth2_token"}, {Name: "СОБЫТИЕ"},
+		{Name: "die"},
 	}
 	for text, want := range map[string]string{
 		"created issues":     "issues_create",
@@ -96,9 +97,21 @@ func TestFinding(t *testing.T) {
 		"событие":            "СОБЫТИЕ",
 		"соб":                "СОБЫТИЕ",
 		"the in":             "",
-		"zebra":              "",
-		"p":                  "",
-		"xyzzy":              "",
+
+		"eine neue Nachricht an den Kanal schicken": "send_message",
+		"NACHRICHT":                "send_message",
+		"envoyer un message":       "send_message",
+		"ENVÍA un mensaje":         "send_message",
+		"envi\u0301a":              "send_message",
+		"repositorios":             "repositories_list",
+		"Vorgang loeschen":         "issues_create",
+		"mostrar los repositorios": "repositories_list",
+		"the die is cast":          "die",
+		"das":                      "",
+		"die Nachricht":            "send_message",
+		"zebra":                    "",
+		"p":                        "",
+		"xyzzy":                    "",
 	} {
 		found := find(t, documents, text)
 		if want == "" {
@@ -132,7 +145,9 @@ func TestLongQueries(t *testing.T) {
 	for _, text := range []string{
 		strings.Repeat("a", 10<<10), strings.Repeat("create ", 10<<10), strings.Repeat("\u0301", 5<<10),
 		strings.Repeat("创", 5<<10), strings.Repeat("\xf0", 10<<10), strings.Repeat("-", 10<<10), strings.Repeat("aB", 5<<10),
-		strings.Repeat("ﷺ", 3<<10), strings.Repeat("ß", 5<<10),
+		strings.Repeat("ﷺ", 3<<10), strings.Repeat("ß", 5<<10), strings.Repeat("löschen créer crear ", 1<<10),
+		strings.Repeat("\u0644\u0627", 3<<10), strings.Repeat("\u0e01\u0e33", 2<<10), strings.Repeat("한글", 2<<10),
+		strings.Repeat("\U0001F468\u200d", 2<<10), strings.Repeat("क्षि ", 2<<10), strings.Repeat("\u202e\u2066", 2<<10),
 	} {
 		require.NotContains(t, find(t, documents, text), "zebra")
 		require.NotContains(t, find(t, documents, text+" zebra"), "zebra")

@@ -165,14 +165,20 @@ func readSynonyms() map[string][]synonym {
 			continue
 		}
 		key := string(stem([]byte(words)))
-		pairs := strings.Fields(others)
-		for i := 0; i+1 < len(pairs); i += 2 {
-			weight := float32(pairs[i+1][2]-'0') / 10
-			if len(pairs[i+1]) > 3 {
-				weight += float32(pairs[i+1][3]-'0') / 100
-			}
-			table[key] = append(table[key], synonym{string(stem([]byte(pairs[i]))), weight})
-		}
+		table[key] = append(table[key], readPairs(others)...)
 	}
 	return table
+}
+
+// readPairs reads words, each with a weight after it.
+func readPairs(text string) (out []synonym) {
+	pairs := strings.Fields(text)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		weight := float32(pairs[i+1][2]-'0') / 10
+		if len(pairs[i+1]) > 3 {
+			weight += float32(pairs[i+1][3]-'0') / 100
+		}
+		out = append(out, synonym{string(stem([]byte(pairs[i]))), weight})
+	}
+	return out
 }

@@ -220,6 +220,12 @@ func (a *Actions) summarize(s *actions.Summary) Summary {
 // MaxFound is how many actions a search finds at most.
 const MaxFound = 250
 
+// names are those by which people name the configuration or its provider.
+func (a *Actions) names() []string {
+	d := &a.provider.Definition
+	return append([]string{a.key, d.Slug, d.DisplayName}, d.Aliases...)
+}
+
 // Search returns the actions of a configuration that match a text best.
 //
 // Errors: unavailable if too many searches run.
@@ -304,23 +310,26 @@ func (s *Service) search(sets []*Actions, text string, c *Conditions) []Summary 
 	}
 	var segments []*fulltext.Segment
 	var places []place
+	var named [][]string
 	for _, set := range sets {
 		for i, l := range set.layers {
 			segments, places = append(segments, l.index.Words()), append(places, place{set, i})
+			named = append(named, set.names())
 		}
 	}
 	of := func(segment, doc int) (*Actions, int, *actions.Summary) {
 		p := places[segment]
 		return p.set, p.layer, p.set.layers[p.layer].index.Summary(doc)
 	}
-	hits := s.searcher.Search(segments, text, fulltext.Options{Limit: MaxFound, Accept: func(segment, doc int) bool {
-		set, layer, summary := of(segment, doc)
-		if set.isHidden(layer, summary) {
-			return false
-		}
-		shown := set.summarize(summary)
-		return c.match(summary, &shown.Risk)
-	}})
+	hits := s.searcher.Search(segments, text, fulltext.Options{Limit: MaxFound,
+		Boosts: actionindex.Boosts(text, named), Accept: func(segment, doc int) bool {
+			set, layer, summary := of(segment, doc)
+			if set.isHidden(layer, summary) {
+				return false
+			}
+			shown := set.summarize(summary)
+			return c.match(summary, &shown.Risk)
+		}})
 	out := make([]Summary, len(hits))
 	for i, h := range hits {
 		set, _, summary := of(h.Segment, h.Doc)

@@ -152,6 +152,24 @@ func TestActionsAreCountedOnce(t *testing.T) {
 	}
 }
 
+// A query that names a provider finds that provider's actions first, also where another one has all of its words.
+func TestNamedProviderComesFirst(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add("stripe_refund")
+	found, err := w.svc.SearchAll(t.Context(), env, nil, "stripe refund", &catalog.Conditions{})
+	require.NoError(t, err)
+	require.Equal(t, "stripe", found[0].Key, names(found))
+	require.Contains(t, names(found), "stripe_refund")
+	w.known["pay-eu"] = &configs.Config{Key: "pay-eu", Provider: "stripe"}
+	found, err = w.svc.SearchAll(t.Context(), env, nil, "pay-eu refund", &catalog.Conditions{})
+	require.NoError(t, err)
+	require.Equal(t, "pay-eu", found[0].Key, "the key of a configuration is a name, too")
+	found, err = w.svc.SearchAll(t.Context(), env, nil, "eine Zahlung bei Stripe erstatten", &catalog.Conditions{})
+	require.NoError(t, err)
+	require.Equal(t, "create_refund", found[0].Name, names(found))
+}
+
 // What a search has found and is gone when it is read is left out, and the rest stays.
 func TestActionsThatAreGone(t *testing.T) {
 	t.Parallel()
