@@ -89,7 +89,7 @@ func (f importFlags) confirmAccess(ctx context.Context, e *env, r *importRow) er
 	if p.Present != nil {
 		text += ". Now they go to " + p.Present.hosts()
 		if p.Present.hosts() == p.Access.hosts() {
-			text += " in another way (" + strings.Join(p.Present.AuthModes, " ") + ")"
+			text += " in another way (" + p.Present.way() + ")"
 		}
 	}
 	return e.confirm(ctx, terminal.Inline(text)+".", "Activate "+r.ID+"?", "Confirm it with --yes, or with --digest "+

@@ -22,6 +22,8 @@ type catalogImport struct {
 	Source      operator.ImportSource `enum:",openapi3,swagger2,google_discovery,graphql" default:"" placeholder:"SOURCE" help:"The kind of the document: openapi3, swagger2, google_discovery, graphql. Default: what it says itself."`
 	DisplayName string                `placeholder:"TEXT" help:"The provider's name for people. Default: the title of the document."`
 	BaseURL     string                `name:"base-url" placeholder:"URL" help:"The base URL of the API, instead of the document's servers. A GraphQL schema names none: without this flag each connection has a URL."`
+	Headers     []string              `name:"header" sep:"none" placeholder:"HEADER" help:"A header that all requests have although the document does not say so, as in 'Acme-Version: 2026-11-01'. Not for credentials, which each connection has."`
+	Probe       string                `placeholder:"PATH" help:"The path of an action that tests connections by GET, such as /me. It must need no input."`
 	Include     []string              `placeholder:"PATTERN" help:"Only actions that one of these chooses: a pattern of names (list_*), a tag (tag:billing), or a method and a path (GET /v1/invoices/**). Default: all."`
 	Exclude     []string              `placeholder:"PATTERN" help:"No actions that one of these chooses, in the same forms."`
 	Trusted     bool                  `help:"Let the document lower risks. Its statements about risks only raise them otherwise."`
@@ -54,7 +56,7 @@ func (c *catalogImport) isURL() bool {
 // order returns what to import.
 func (c *catalogImport) order() operator.ImportOrder {
 	o := operator.ImportOrder{Slug: c.Provider, Extends: c.Extends != "", DisplayName: c.DisplayName, Source: c.Source,
-		BaseURL: c.BaseURL, Include: c.Include, Exclude: c.Exclude, Trusted: c.Trusted}
+		BaseURL: c.BaseURL, Headers: c.Headers, Probe: c.Probe, Include: c.Include, Exclude: c.Exclude, Trusted: c.Trusted}
 	if o.Extends {
 		o.Slug = c.Extends
 	}

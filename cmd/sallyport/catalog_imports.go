@@ -45,6 +45,8 @@ type importRow struct {
 	Status    string   `json:"status"`
 	URL       *string  `json:"url"`
 	BaseURL   *string  `json:"base_url"`
+	Headers   []string `json:"headers"`
+	Probe     *string  `json:"probe"`
 	Include   []string `json:"include"`
 	Exclude   []string `json:"exclude"`
 	Trusted   bool     `json:"trusted"`
@@ -134,6 +136,20 @@ type accessRow struct {
 	Hosts          []string `json:"hosts"`
 	TokenEndpoints []string `json:"token_endpoints"`
 	AuthModes      []string `json:"auth_modes"`
+	Headers        []string `json:"headers"`
+	Probe          *string  `json:"probe"`
+}
+
+// way says how credentials are used: the modes, and what else requests have.
+func (a *accessRow) way() string {
+	parts := []string{strings.Join(a.AuthModes, " ")}
+	if len(a.Headers) > 0 {
+		parts = append(parts, strings.Join(a.Headers, ", "))
+	}
+	if a.Probe != nil {
+		parts = append(parts, "tested by GET "+*a.Probe)
+	}
+	return strings.Join(parts, "; ")
 }
 
 func (a *accessRow) hosts() string {
@@ -204,7 +220,7 @@ func (r *importRow) print(e *env, most int) error {
 	}
 	fields := [][2]string{{"Import", r.ID}, {"Provider", r.Provider + " (" + kind + ")"}, {"Status", r.Status},
 		{"Error", strings.TrimPrefix(r.failure(""), ": ")}, {"Document", strings.TrimSpace(document)}, {"URL", value(r.URL)},
-		{"Base URL", value(r.BaseURL)}, {"Include", strings.Join(r.Include, " ")}, {"Exclude", strings.Join(r.Exclude, " ")},
+		{"Base URL", value(r.BaseURL)}, {"Headers", strings.Join(r.Headers, ", ")}, {"Probe", value(r.Probe)}, {"Include", strings.Join(r.Include, " ")}, {"Exclude", strings.Join(r.Exclude, " ")},
 		{"Trusted", trusted}}
 	if o := r.Outcome; o != nil {
 		fields = append(fields, [2]string{"Operations", fmt.Sprintf("%d: %d %s, %d excluded, %d left out", o.Operations,

@@ -3,6 +3,7 @@ package documents
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"reflect"
 	"regexp"
@@ -25,6 +26,10 @@ type DraftOptions struct {
 	// BaseURL is an https URL that replaces the servers of the document. It may be one that only the operator's network
 	// knows.
 	BaseURL string
+	// Headers are those that all requests have, and Probe is the path to which a GET tests connections; empty for none.
+	// They are as ReadHeader and CheckProbe accept them.
+	Headers []Header
+	Probe   string
 	// Source is the URL of the document, from which relative servers follow; empty if it is not known.
 	Source string
 }
@@ -187,6 +192,17 @@ type fileForm struct {
 	Hosts   []string      `yaml:"allowed_hosts,flow"`
 	Auth    []modeForm    `yaml:"auth"`
 	Scopes  yaml.MapSlice `yaml:"scopes,omitempty"`
+	Request *requestForm  `yaml:"request,omitempty"`
+	Health  *healthForm   `yaml:"health,omitempty"`
+}
+
+type healthForm struct {
+	Probes []probeForm `yaml:"probes"`
+}
+
+type probeForm struct {
+	Method string `yaml:"method"`
+	Path   string `yaml:"path"`
 }
 
 // configField is a field of connection_config.
@@ -249,6 +265,15 @@ func (w *drafter) make(b *base) (*Draft, error) {
 	}
 	file := fileForm{Schema: 1, Slug: w.options.Slug, DisplayName: w.displayName(), Categories: []string{"imported"},
 		DocsURL: w.docsURL(), BaseURL: b.url, Hosts: m.hosts, Auth: m.list, Scopes: m.scopeWords()}
+	if len(w.options.Headers) > 0 {
+		file.Request = &requestForm{Headers: map[string]string{}}
+		for _, h := range w.options.Headers {
+			file.Request.Headers[h.Name] = h.Value
+		}
+	}
+	if w.options.Probe != "" {
+		file.Health = &healthForm{[]probeForm{{http.MethodGet, w.options.Probe}}}
+	}
 	for _, f := range m.fields {
 		file.Config = append(file.Config, yaml.MapItem{Key: f.Name, Value: f.fieldForm})
 	}

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
+	"sallyport/internal/providers/actions"
 	"sallyport/internal/providers/documents"
 	"sallyport/internal/providers/registry"
 )
@@ -15,8 +17,16 @@ import (
 // draft makes a definition of what a document says about servers and security.
 func (r *reader) draft(document *documents.Document) ([]byte, Access, error) {
 	source, _, _ := strings.Cut(r.m.URL, "?") // which may have a secret
+	if err := r.checkProbe(); err != nil {
+		return nil, Access{}, err
+	}
+	var headers []documents.Header
+	for _, text := range r.m.Headers {
+		h, _ := documents.ReadHeader(text) // as it was checked when it was ordered
+		headers = append(headers, h)
+	}
 	d, err := document.Draft(documents.DraftOptions{Slug: r.m.Slug, DisplayName: r.m.DisplayName, BaseURL: r.m.BaseURL,
-		Source: source})
+		Headers: headers, Probe: r.m.Probe, Source: source})
 	if err != nil {
 		return nil, Access{}, err //nolint:wrapcheck // run reads it
 	}
@@ -33,8 +43,39 @@ func (r *reader) draft(document *documents.Document) ([]byte, Access, error) {
 		return nil, Access{}, fmt.Errorf("check the definition of an import: %w", err)
 	}
 	digest, err := accessDigest(p)
-	return d.Definition, Access{Hosts: d.Hosts, TokenEndpoints: d.TokenEndpoints, AuthModes: d.AuthModes, Digest: digest},
+	return d.Definition, Access{Headers: r.m.Headers, Probe: r.m.Probe, Hosts: d.Hosts, TokenEndpoints: d.TokenEndpoints, AuthModes: d.AuthModes, Digest: digest},
 		err
+}
+
+// checkProbe checks that the probe is an action of the import that needs no input.
+func (r *reader) checkProbe() error {
+	switch {
+	case r.m.Probe == "" || r.probe != nil && len(r.probe.needs) == 0:
+		return nil
+	case r.probe == nil:
+		return &refusal{FailedProvider, "the probe GET " + r.m.Probe + " is no action of the import"}
+	default:
+		return &refusal{FailedProvider, "the probe GET " + r.m.Probe + " needs inputs, which a test of a connection has " +
+			"none of: " + strings.Join(r.probe.needs, ", ")}
+	}
+}
+
+// probe is the action with which connections are tested.
+type probe struct{ needs []string }
+
+// noteProbe notes an action that is the probe.
+func (r *reader) noteProbe(a *actions.Action) error {
+	if r.m.Probe == "" || a.Method != http.MethodGet || a.Path != r.m.Probe {
+		return nil
+	}
+	var input struct {
+		Required []string `json:"required"`
+	}
+	if err := json.Unmarshal(a.Input, &input); err != nil {
+		return fmt.Errorf("read the input of the probe: %w", err)
+	}
+	r.probe = &probe{input.Required}
+	return nil
 }
 
 // accessDigest is the same for two definitions if they send the same credentials in the same way to the same places.

@@ -26,8 +26,9 @@ const (
 	// has all of them in memory.
 	MaxActive  = 100
 	MaxActions = 250_000
-	// MaxPatterns is how many patterns choose actions.
+	// MaxPatterns is how many patterns choose actions, and MaxHeaders how many headers all requests have.
 	MaxPatterns = 100
+	MaxHeaders  = 10
 	// MaxDisplayName is in characters, and MaxURL in bytes.
 	MaxDisplayName = 80
 	MaxURL         = 2048
@@ -95,6 +96,10 @@ type Order struct {
 	URL string
 	// BaseURL replaces the servers that the document names; empty for these.
 	BaseURL string
+	// Headers are those that all requests have although the document does not say so, each as documents.ReadHeader reads
+	// it. Probe is the path of an action that tests connections; empty for none.
+	Headers []string
+	Probe   string
 	// Include and Exclude choose actions, as actions.IsChosen does. Without Include all are included.
 	Include, Exclude []string
 	// Trusted documents can lower a risk.
@@ -118,6 +123,9 @@ type Access struct {
 	TokenEndpoints []string `json:"token_endpoints"`
 	// AuthModes are the modes of authentication of the provider.
 	AuthModes []string `json:"auth_modes"`
+	// Headers are those that all requests have, and Probe is the path of the one that tests a connection.
+	Headers []string `json:"headers,omitempty"`
+	Probe   string   `json:"probe,omitempty"`
 	// Digest is that of the definition's parts that decide about credentials.
 	Digest string `json:"digest"`
 }

@@ -210,6 +210,76 @@ func TestDifferencesOfManyActions(t *testing.T) {
 	})
 }
 
+// An import states headers and a probe that its document is without. Both are of the definition, so that a change of them
+// is one of access; and the probe is an action that needs no input.
+func TestConstants(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		w.start(w.svc)
+		text := document("api.acme.example", "GET /me get_me", "GET /search get_search", "POST /you add_you")
+		text = strings.Replace(text, `"get_search"`, `"get_search", "parameters": [{"name": "q", "in": "query",
+			"required": true, "schema": {"type": "string"}}]`, 1)
+		order := func(o Order) (Import, error) {
+			o.Slug = "acme"
+			return w.svc.Create(t.Context(), w.a, o, strings.NewReader(text))
+		}
+		for _, bad := range []Order{{Headers: []string{"Authorization: Bearer x"}}, {Headers: []string{"Cookie: a=b"}},
+			{Headers: []string{"X-Api-Token: x"}}, {Headers: []string{"Host: x"}}, {Headers: []string{"X-A"}},
+			{Headers: []string{"X-A: "}}, {Headers: []string{"X A: b"}}, {Headers: []string{"X-A: a\r\nX-B: b"}},
+			{Headers: []string{"X-A: ${cred.token}"}}, {Headers: []string{"X-A: 1", "x-a: 2"}},
+			{Headers: make([]string, MaxHeaders+1)}, {Probe: "me"}, {Probe: "/me?a=b"}, {Probe: "/{id}"}, {Probe: "/${x}"},
+			{Probe: "/a b"}, {Probe: "/" + strings.Repeat("a", 300)}} {
+			_, err := order(bad)
+			requireCode(t, apperr.CodeValidation, err)
+		}
+		_, err := w.svc.Create(t.Context(), w.a, Order{Slug: "stripe", Extends: true, Headers: []string{"X-A: 1"},
+			Probe: "/me"}, strings.NewReader(text))
+		requireCode(t, apperr.CodeValidation, err)
+		for path, want := range map[string]string{"/you": "GET /you is no action of the import",
+			"/none": "GET /none is no action of the import", "/search": "needs inputs, which a test of a connection has none " +
+				"of: q"} {
+			m, err := order(Order{Probe: path})
+			require.NoError(t, err)
+			m = w.wait(m)
+			require.Equal(t, FailedProvider, m.Failure.Code)
+			require.Contains(t, m.Failure.Message, want)
+		}
+
+		plain, err := order(Order{})
+		require.NoError(t, err)
+		plain = w.activate(w.wait(plain))
+		m, err := order(Order{Headers: []string{"acme-version:  2026-11-01 ", "X-Client: ours"}, Probe: "/me"})
+		require.NoError(t, err)
+		m = w.wait(m)
+		require.Equal(t, Ready, m.Status, "%+v", m.Failure)
+		require.Equal(t, []string{"Acme-Version: 2026-11-01", "X-Client: ours"}, m.Headers)
+		require.Equal(t, m.Headers, m.Outcome.Access.Headers)
+		_, preview, err := w.svc.Preview(t.Context(), w.a.Environment, m.ID)
+		require.NoError(t, err)
+		require.True(t, preview.AccessChanged)
+		require.Empty(t, preview.BaseAccess.Headers)
+		_, err = w.svc.Activate(t.Context(), w.a, m.ID, "")
+		requireCode(t, apperr.CodeImportChanged, err)
+		m = w.activate(m)
+		require.Equal(t, plain.Slug, m.Slug)
+		p, ok := w.svc.cfg.Definitions.Find(w.a.Environment, "acme")
+		require.True(t, ok)
+		require.Equal(t, "/me", p.Definition.Outbound.Health.Probes[0].Path)
+		require.Len(t, p.Outbound.Probes("token"), 1)
+		require.Equal(t, map[string]string{"Acme-Version": "2026-11-01", "X-Client": "ours"},
+			p.Definition.Outbound.Request.Headers)
+
+		// Everything else of a version is the same, so that another header alone is a change of access.
+		m, err = order(Order{Headers: []string{"Acme-Version: 2026-12-01", "X-Client: ours"}, Probe: "/me"})
+		require.NoError(t, err)
+		_, preview, err = w.svc.Preview(t.Context(), w.a.Environment, w.wait(m).ID)
+		require.NoError(t, err)
+		require.True(t, preview.AccessChanged)
+		require.Empty(t, preview.Counts)
+	})
+}
+
 // An error of a document has its place, and nothing of the document stays.
 func TestRefusedDocuments(t *testing.T) {
 	t.Parallel()

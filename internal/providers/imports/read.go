@@ -56,6 +56,8 @@ type reader struct {
 	// room is how many bytes all parts may take.
 	room     int64
 	contents hash.Hash
+	// probe is nil until it was found among the actions.
+	probe *probe
 	// rules are those of the provider that the import extends; nil if it defines one.
 	rules *declared.Rules
 	// worked is when the present piece of work began, and busy how long all before took.
@@ -303,6 +305,9 @@ func (r *reader) note(action, message string) {
 
 // add stores an action, with others of its block.
 func (r *reader) add(ctx context.Context, a *actions.Action) error {
+	if err := r.noteProbe(a); err != nil {
+		return err
+	}
 	text, err := a.Encode()
 	if err != nil {
 		return err //nolint:wrapcheck // it says what failed

@@ -10,6 +10,7 @@ import (
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/plaintext"
 	"sallyport/internal/providers/actions"
+	"sallyport/internal/providers/documents"
 	"sallyport/internal/providers/registry"
 )
 
@@ -38,6 +39,7 @@ func (s *Service) checkOrder(ctx context.Context, env id.Environment, o *Order, 
 	if o.DisplayName != "" {
 		checkName(&v, o)
 	}
+	checkConstants(&v, o)
 	checkPatterns(&v, "include", o.Include)
 	checkPatterns(&v, "exclude", o.Exclude)
 	if err := v.Err(); err != nil {
@@ -66,6 +68,40 @@ func (s *Service) checkBaseURL(ctx context.Context, v *apperr.Violations, o *Ord
 	s.checkURL(ctx, v, "base_url", o.BaseURL)
 	if strings.ContainsAny(o.BaseURL, "?#") || strings.HasSuffix(o.BaseURL, "/") || strings.Contains(o.BaseURL, "${") {
 		v.Add("base_url", "url", "must have no query, and no slash at its end")
+	}
+}
+
+// checkConstants checks what the order adds to the document, and writes headers in one form.
+func checkConstants(v *apperr.Violations, o *Order) {
+	if o.Extends {
+		if len(o.Headers) > 0 {
+			v.Add("headers", "exclusive", "must not be given with extends, whose provider has its own")
+		}
+		if o.Probe != "" {
+			v.Add("probe", "exclusive", "must not be given with extends, whose provider has its own")
+		}
+		return
+	}
+	if len(o.Headers) > MaxHeaders {
+		v.Add("headers", "max_items", fmt.Sprintf("must be at most %d headers", MaxHeaders))
+		return
+	}
+	names, out := map[string]bool{}, make([]string, 0, len(o.Headers))
+	for i, text := range o.Headers {
+		h, problem := documents.ReadHeader(text)
+		if problem == "" && names[h.Name] {
+			problem = "must not name a header twice"
+		}
+		if problem != "" {
+			v.Add(fmt.Sprintf("headers[%d]", i), "header", problem)
+			continue
+		}
+		names[h.Name] = true
+		out = append(out, h.Name+": "+h.Value)
+	}
+	o.Headers = out
+	if problem := documents.CheckProbe(o.Probe); o.Probe != "" && problem != "" {
+		v.Add("probe", "pattern", problem)
 	}
 }
 

@@ -39,6 +39,8 @@ func described(m *Import) db.Columns {
 		db.Col("source", &m.Source),
 		db.Col("url", &m.URL),
 		db.Col("base_url", &m.BaseURL),
+		db.Col("headers", db.JSON(&m.Headers)),
+		db.Col("probe", &m.Probe),
 		db.Col("includes", db.JSON(&m.Include)),
 		db.Col("excludes", db.JSON(&m.Exclude)),
 		db.Col("trusted", &m.Trusted),

@@ -389,7 +389,7 @@ func (c *compiler) headers(field string, m map[string]string, values scope) []pa
 	out := c.pairs(field, m, values, c.public())
 	for _, p := range out {
 		if text, ok := p.name.literal(); ok {
-			if !ownableHeader(text) {
+			if !OwnableHeader(text) {
 				c.problems.add(p.field, "is not the name of a header that a definition can set")
 			}
 		}
@@ -397,9 +397,9 @@ func (c *compiler) headers(field string, m map[string]string, values scope) []pa
 	return out
 }
 
-// ownableHeader reports whether a definition or a connection may name the header: not those that frame the message or
+// OwnableHeader reports whether a definition or a connection may name the header: not those that frame the message or
 // direct it to a host.
-func ownableHeader(header string) bool {
+func OwnableHeader(header string) bool {
 	if !headerName.MatchString(header) {
 		return false
 	}

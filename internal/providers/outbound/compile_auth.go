@@ -438,7 +438,7 @@ func (c *compiler) compileSigning(m *Mode, a *Auth, path string) {
 	if s.Content == "" {
 		c.problems.add(path+".signature.content", "is needed")
 	}
-	if text, ok := m.signature.header.literal(); ok && !ownableHeader(text) { // an empty one, too
+	if text, ok := m.signature.header.literal(); ok && !OwnableHeader(text) { // an empty one, too
 		c.problems.add(path+".signature.header", "is not the name of a header that a definition can set")
 	}
 }

@@ -202,7 +202,7 @@ func (r *renderer) setHeaders(pairs []pair, header http.Header) error {
 		if key == "" || p.constant() && header.Get(key) != "" {
 			continue
 		}
-		if !ownableHeader(key) || !httpguts.ValidHeaderFieldName(key) {
+		if !OwnableHeader(key) || !httpguts.ValidHeaderFieldName(key) {
 			return refuse(r.nameField(p), errHeaderName)
 		}
 		header.Del(key)

@@ -101,7 +101,7 @@ func signHMAC(r *renderer, m *Mode, req *http.Request, body []byte) error {
 	if err != nil {
 		return err
 	}
-	if !ownableHeader(header) {
+	if !OwnableHeader(header) {
 		return refuse(r.nameField(pair{name: s.header, field: "signature.header"}), errHeaderName)
 	}
 	prefix, err := r.entry(s.prefix, true)

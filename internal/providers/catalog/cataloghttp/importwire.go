@@ -55,9 +55,13 @@ type ImportSummary struct {
 	BaseURL *string `json:"base_url"`
 	// The name for people that was stated; `null` for the title of the document.
 	DisplayName *string `json:"display_name"`
-	// The patterns of the actions that are imported; empty for all.
+	// The headers that all requests have although the document does not say so.
+	Headers []string `json:"headers" example:"[\"Acme-Version: 2026-11-01\"]"`
+	// The path of the action that tests connections; `null` if they are not tested.
+	Probe *string `json:"probe" example:"/me"`
+	// The actions that are imported, in the forms of the order; empty for all.
 	Include []string `json:"include"`
-	// The patterns of the actions that are left out.
+	// The actions that are left out, likewise.
 	Exclude []string `json:"exclude"`
 	// Whether what the document states about risks may lower them.
 	Trusted bool `json:"trusted" example:"false"`
@@ -143,7 +147,7 @@ func placeOf(n int) *int {
 func viewImportSummary(m *imports.Import) ImportSummary {
 	out := ImportSummary{ID: m.ID, EnvironmentID: string(m.Environment), Provider: m.Slug, Extends: m.Extends,
 		Status: m.Status, Source: statedSource(m.Source), URL: httpapi.NullIfEmpty(m.ShownURL()),
-		BaseURL:     httpapi.NullIfEmpty(m.BaseURL),
+		BaseURL: httpapi.NullIfEmpty(m.BaseURL), Headers: append([]string{}, m.Headers...), Probe: httpapi.NullIfEmpty(m.Probe),
 		DisplayName: httpapi.NullIfEmpty(m.DisplayName), Include: append([]string{}, m.Include...),
 		Exclude: append([]string{}, m.Exclude...), Trusted: m.Trusted,
 		CreatedBy: creator{m.CreatedBy.Kind, m.CreatedBy.ID, m.CreatedBy.Name}, CreatedAt: httpapi.Time(m.CreatedAt),
@@ -258,11 +262,15 @@ type accessView struct {
 	TokenEndpoints []string `json:"token_endpoints"`
 	// The modes of authentication.
 	AuthModes []string `json:"auth_modes" example:"[\"bearer\"]"`
+	// Headers that all requests have.
+	Headers []string `json:"headers" example:"[\"Acme-Version: 2026-11-01\"]"`
+	// The path to which a GET tests connections; `null` if they are not tested.
+	Probe *string `json:"probe" example:"/me"`
 }
 
 func viewAccess(a *imports.Access) accessView {
 	return accessView{append([]string{}, a.Hosts...), append([]string{}, a.TokenEndpoints...),
-		append([]string{}, a.AuthModes...)}
+		append([]string{}, a.AuthModes...), append([]string{}, a.Headers...), httpapi.NullIfEmpty(a.Probe)}
 }
 
 func viewPreview(m *imports.Import, p *imports.Preview) *preview {
