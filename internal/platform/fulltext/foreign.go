@@ -3,7 +3,7 @@ package fulltext
 import "strings"
 
 // foreignLines has words of other languages, and after the colon the English words that documents have for them, with
-// the weight of those. What stands for the first of these, as synonyms, stands for the word of the other language, too.
+// the weight of those. The synonyms of the first of these stand for the word of the other language, too.
 // Words that are English as well, or that English documents have in another meaning, are not among them. Accents do not
 // count, and an umlaut can be written with an e.
 const foreignLines = `

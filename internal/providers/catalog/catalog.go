@@ -138,7 +138,7 @@ func (p *Provider) OAuthClient(mode string) *OAuthClient {
 		return nil
 	}
 	out := &OAuthClient{Configured: p.config.ClientID != ""}
-	out.Hosts, out.HostsRequired = p.Outbound.ClientHosts(mode)
+	out.Hosts, out.HostsRequired = p.ClientHosts(mode)
 	for _, host := range out.Hosts {
 		if !out.Configured && !slices.Contains(p.config.ClientHosts, host) || p.config.Withholds([]string{host}) != "" {
 			out.Missing = append(out.Missing, host)

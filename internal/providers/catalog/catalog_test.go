@@ -170,7 +170,7 @@ func TestNamedProviderComesFirst(t *testing.T) {
 	require.Equal(t, "create_refund", found[0].Name, names(found))
 }
 
-// What a search has found and is gone when it is read is left out, and the rest stays.
+// An action that a search has found and that is gone when it is read is left out, and the rest stays.
 func TestActionsThatAreGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -288,7 +288,7 @@ func (e *Engine) ChosenHosts(t Target) ([]string, error) {
 // ClientHosts says where the OAuth client of a mode goes only if its provider configuration permits it, for connections
 // whose settings have their defaults. hosts are those of ChosenHosts, as far as they are known without other settings;
 // required is also true where each connection chooses the host.
-func (e *Engine) ClientHosts(mode string) (hosts []string, required bool) {
+func ClientHosts(e *Engine, mode string) (hosts []string, required bool) {
 	m, ok := e.Mode(mode)
 	if !ok || !m.Client {
 		return nil, false

@@ -20,6 +20,12 @@ func Import(slug string, text []byte) (*Provider, error) {
 	return p, nil
 }
 
+// ClientHosts says where the OAuth client of a mode goes only if its provider configuration permits it, as
+// outbound.ClientHosts does. The provider has an API.
+func (p *Provider) ClientHosts(mode string) (hosts []string, required bool) {
+	return outbound.ClientHosts(p.Outbound, mode)
+}
+
 // ValidSlug reports whether a text has the form of a provider's slug.
 func ValidSlug(text string) bool { return len(text) <= 63 && word.MatchString(text) && !Reserved(text) }
 

@@ -112,8 +112,7 @@ var (
 	settings = class{"About money, but no movement", "`high` after a word for money", list(`method profile recipient
 		configuration config setting domain portal term template category rule type option originator webhook consent
 		token terminal location reader`)}
-	beneath = class{"Of a source, not of a shop", "no money directly after `checkout`", list(`key branch commit revision
-		repository`)}
+	beneath = class{"Of a source, not of a shop", "no money directly after `checkout`", list(`key branch revision repository`)}
 	running = class{"In progress", "no money and no ownership with `transfer`, which continues it elsewhere",
 		list(`playback player call chat conversation stream traffic`)}
 	wrapping = class{"Calls in the body", "`unknown`, `opaque` at the end of a path that is sent by another method than GET",

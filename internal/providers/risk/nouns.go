@@ -109,9 +109,11 @@ func unpaid(nouns []string) (out []string) {
 	return out
 }
 
-// moving leaves out “transfer” from verbs if what it continues elsewhere is in progress, such as a call.
+// moving leaves out “transfer” from verbs if what it continues elsewhere is in progress, such as a call, and no account
+// is named as well.
 func (s *speech) moving(verbs, nouns []string) []string {
-	if _, found := running.in(nouns); !found {
+	_, found := running.in(nouns)
+	if _, account := accounts.in(nouns); !found || account {
 		return verbs
 	}
 	return slices.DeleteFunc(slices.Clone(verbs), func(v string) bool { return v == "transfer" })

@@ -104,6 +104,8 @@ func TestWordsOfOtherMeanings(t *testing.T) {
 		{"POST", "/checkout/sessions", "PostCheckoutSessions", "", risk.Critical, []risk.Flag{risk.MovesMoney}},
 		{"PUT", "/me/player", "transfer-a-users-playback", "", risk.Medium, []risk.Flag{risk.Idempotent, risk.ReturnsPII}},
 		{"PUT", "/me/player", "", "Transfer playback", risk.Medium, []risk.Flag{risk.Idempotent}},
+		{"POST", "/players/{id}/transfer-money", "", "", risk.Critical, []risk.Flag{risk.MovesMoney}},
+		{"POST", "/checkout/commit", "", "", risk.Critical, []risk.Flag{risk.MovesMoney}},
 		{"POST", "/TransferCall/", "", "/TransferCall/", risk.Medium, nil},
 		{"POST", "/chats/{id}/transfer", "transferChat", "", risk.Medium, nil},
 		{"POST", "/repos/{id}/transfer", "transferRepo", "", risk.Critical, []risk.Flag{risk.ChangesAccess}},

@@ -68,7 +68,7 @@ func Compare(before, after *actions.Action) Result {
 	}
 	if len(c.all) == 0 || before.Title != after.Title || before.Description != after.Description ||
 		before.DocsURL != after.DocsURL || !slices.Equal(before.Tags, after.Tags) {
-		// Whatever else differs is in texts, those within the schemas included.
+		// All else that differs is in texts, those within the schemas included.
 		c.add(Difference{Kind: Documentation})
 	}
 	return c.result()

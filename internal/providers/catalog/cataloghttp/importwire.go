@@ -303,8 +303,8 @@ type actionChange struct {
 	// Whether callers of the action as it is cannot depend on it any more. An action that is removed is breaking, and one
 	// that is added is not.
 	Breaking bool `json:"breaking" example:"true"`
-	// What differs in an action that is changed, the breaking differences first; at most 50. Empty for an action that is
-	// added or removed.
+	// The differences of an action that is changed, the breaking ones first; at most 50. Empty for an action that is added
+	// or removed.
 	Differences []difference `json:"differences"`
 	// The number of differences, those that are not listed included.
 	DifferencesCount int `json:"differences_count" example:"1"`
