@@ -220,7 +220,8 @@ func (r *importRow) print(e *env, most int) error {
 	}
 	fields := [][2]string{{"Import", r.ID}, {"Provider", r.Provider + " (" + kind + ")"}, {"Status", r.Status},
 		{"Error", strings.TrimPrefix(r.failure(""), ": ")}, {"Document", strings.TrimSpace(document)}, {"URL", value(r.URL)},
-		{"Base URL", value(r.BaseURL)}, {"Headers", strings.Join(r.Headers, ", ")}, {"Probe", value(r.Probe)}, {"Include", strings.Join(r.Include, " ")}, {"Exclude", strings.Join(r.Exclude, " ")},
+		{"Base URL", value(r.BaseURL)}, {"Headers", strings.Join(r.Headers, ", ")},
+		{"Probe", value(r.Probe)}, {"Include", strings.Join(r.Include, " ")}, {"Exclude", strings.Join(r.Exclude, " ")},
 		{"Trusted", trusted}}
 	if o := r.Outcome; o != nil {
 		fields = append(fields, [2]string{"Operations", fmt.Sprintf("%d: %d %s, %d excluded, %d left out", o.Operations,

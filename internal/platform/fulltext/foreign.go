@@ -184,8 +184,8 @@ es rama ramas: branch 0.95
 // foreignStops are words of other languages that say nothing about a document, as stopWord has those of English. They
 // count as such only in a query with a word of the language, because English has some of them in another meaning.
 const foreignStops = `
-de der die das den dem des ein eine einen einem einer eines und oder für fuer mit von vom zu zum zur im auf aus an am bei
-de nach über ueber meine meinen mein ich bitte wie
+de der die das den dem des ein eine einen einem einer eines und oder für fuer mit von vom zu zum zur im auf aus an am
+de bei nach über ueber meine meinen mein ich bitte wie
 fr le la les l un une des de du d et ou pour avec à au aux dans sur par en mon ma mes je s il vous plaît ce cette à jour
 es el la los las un una unos unas de del y o para con a al en por mi mis yo favor este esta
 `

@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A word of another language is none of the English words that have synonyms, stands for English words, and is one word.
+// A word of another language is none of the English words that have synonyms, stands for English words, and is one
+// word.
 func TestForeignWords(t *testing.T) {
 	t.Parallel()
 	english := readSynonyms()

@@ -29,7 +29,8 @@ func TestHeldOutQueries(t *testing.T) {
 	require.LessOrEqual(t, len(texts), len(actioncorpus.HeldOut())/10)
 }
 
-// A query in German, French or Spanish, or in another spelling, finds what the query of the table finds that it translates.
+// A query in German, French or Spanish, or in another spelling, finds what the query of the table finds that it
+// translates.
 func TestTranslatedQueries(t *testing.T) {
 	t.Parallel()
 	c := newCorpus(t)
@@ -38,14 +39,16 @@ func TestTranslatedQueries(t *testing.T) {
 		right[q.Text] = q
 	}
 	for english, translations := range map[string][]string{
-		"create an issue":         {"Issue erstellen", "crear una incidencia"},
-		"send a message":          {"eine Nachricht senden", "envoyer un message", "enviar un mensaje"},
-		"refund a payment":        {"Zahlung zurückerstatten", "Rückerstattung einer Zahlung", "rembourser un paiement", "reembolsar un pago"},
-		"list my calendar events": {"Kalender Termine auflisten", "lister les événements du calendrier", "listar los eventos del calendario"},
-		"upload a file":           {"eine Datei hochladen", "téléverser un fichier", "subir un archivo"},
-		"send an email":           {"E-Mail senden", "Send an e-mail", "envoyer un courriel", "enviar un correo"},
-		"create a customer":       {"neuen Kunden anlegen", "créer un client", "crear un cliente"},
-		"cancel a subscription":   {"Abonnement kündigen", "annuler un abonnement", "cancelar una suscripción"},
+		"create an issue": {"Issue erstellen", "crear una incidencia"},
+		"send a message":  {"eine Nachricht senden", "envoyer un message", "enviar un mensaje"},
+		"refund a payment": {"Zahlung zurückerstatten", "Rückerstattung einer Zahlung",
+			"rembourser un paiement", "reembolsar un pago"},
+		"list my calendar events": {"Kalender Termine auflisten", "lister les événements du calendrier",
+			"listar los eventos del calendario"},
+		"upload a file":         {"eine Datei hochladen", "téléverser un fichier", "subir un archivo"},
+		"send an email":         {"E-Mail senden", "Send an e-mail", "envoyer un courriel", "enviar un correo"},
+		"create a customer":     {"neuen Kunden anlegen", "créer un client", "crear un cliente"},
+		"cancel a subscription": {"Abonnement kündigen", "annuler un abonnement", "cancelar una suscripción"},
 	} {
 		for _, text := range translations {
 			q, known := right[english]
@@ -67,7 +70,8 @@ func TestNamedProvidersComeFirst(t *testing.T) {
 	for text, provider := range map[string]string{"stripe refund": "stripe", "refund on Stripe": "stripe",
 		"slack message": "slack", "github issue": "github", "create an issue in gitlab": "gitlab", "twilio sms": "twilio",
 		"zoom meeting": "zoom", "notion page": "notion", "jira issue": "jira", "trello card": "trello",
-		"google calendar event": "google-calendar", "asana task": "asana", "dev.to articles": "dev-to", "Google-Drive file": "google-drive",
+		"google calendar event": "google-calendar", "asana task": "asana", "dev.to articles": "dev-to",
+		"Google-Drive file":      "google-drive",
 		"list googledrive files": "google-drive"} {
 		hits := c.search(text, 5)
 		require.NotEmpty(t, hits, text)
@@ -81,7 +85,8 @@ func TestNamedProvidersComeFirst(t *testing.T) {
 // A name counts as whole words, in any case and with any marks between them, and never as a part of another word.
 func TestBoosts(t *testing.T) {
 	t.Parallel()
-	names := [][]string{{"github", "GitHub"}, {"google-calendar", "Google Calendar"}, {"x", "X"}, {"", "-"}, nil, {"müller"}}
+	names := [][]string{{"github", "GitHub"}, {"google-calendar", "Google Calendar"}, {"x", "X"}, {"", "-"},
+		nil, {"müller"}}
 	for text, want := range map[string][]int{"issues on GITHUB, please": {0}, "githubs": nil, "google calendar/x": {1, 2},
 		"GoogleCalendar": {1}, "google, my calendar": nil, "": nil, "MÜLLER": {5}, "\xff\xf0 x": {2},
 		strings.Repeat("a ", 1000) + "github": nil} {

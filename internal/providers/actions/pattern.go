@@ -158,8 +158,8 @@ func CheckChoice(text string) string {
 	return ""
 }
 
-const choiceForms = "must be a pattern of names of actions, in which * stands for any characters, such as list_*; a tag, " +
-	"such as tag:billing; or a method and a path, such as GET /v1/invoices/**"
+const choiceForms = "must be a pattern of names of actions, in which * stands for any characters, such as list_*; a " +
+	"tag, such as tag:billing; or a method and a path, such as GET /v1/invoices/**"
 
 // checkPath checks the path of a choice.
 func checkPath(path string) string {

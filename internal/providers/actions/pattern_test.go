@@ -33,7 +33,8 @@ func TestIsChosen(t *testing.T) {
 		"GET /v1/invoices/*": false, "GET /v1/*": false, "GET /**": true, "GET /**/lines.json": true,
 		"GET /**/invoices/**/lines.json": true, "GET /v1/**/{id}/**/lines.json/**": true, "GET /v1/**/x": false,
 		"GET /v1/invoices": false, "GET /v1/invoices/{id}/lines": false, "GET /V1/**": false, "GET /": false,
-		"GET /v1/inv/**": false, "GET /v1/inv*/**": true, "GET /**/**/lines.json": true, "GET /v1/invoices/x/lines.json": false,
+		"GET /v1/inv/**": false, "GET /v1/inv*/**": true, "GET /**/**/lines.json": true,
+		"GET /v1/invoices/x/lines.json": false,
 	} {
 		require.Empty(t, actions.CheckChoice(choice), choice)
 		require.Equal(t, want, actions.IsChosen([]string{"no", choice}, nil, of), choice)

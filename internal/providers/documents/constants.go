@@ -17,8 +17,8 @@ const (
 // Header is a header that all requests to a provider have, for example with the version of its API.
 type Header struct{ Name, Value string }
 
-// ReadHeader reads a constant header as HTTP writes it: "Acme-Version: 2026-11-01". problem is what is wrong with it, as
-// the end of a sentence; empty for a valid one. Credentials are no constants: a connection has them.
+// ReadHeader reads a constant header as HTTP writes it: "Acme-Version: 2026-11-01". problem is what is wrong with it,
+// as the end of a sentence; empty for a valid one. Credentials are no constants: a connection has them.
 func ReadHeader(text string) (h Header, problem string) {
 	name, value, found := strings.Cut(text, ":")
 	value = strings.TrimSpace(value)

@@ -83,8 +83,8 @@ func (s *Service) ListChanges(ctx context.Context, env id.Environment, importID 
 }
 
 func errComparing() error {
-	return apperr.New(apperr.CodeUnavailable, "The changes are many, and which of them are breaking is not known yet; retry").
-		RetryIn(time.Second)
+	return apperr.New(apperr.CodeUnavailable,
+		"The changes are many, and which of them are breaking is not known yet; retry").RetryIn(time.Second)
 }
 
 // changes are what differs between an import and the active one.
@@ -253,7 +253,8 @@ const keptBreaks = 64
 // maxComparing is how long one request compares actions to find those whose change is breaking.
 const maxComparing = 5 * time.Second
 
-// breakage are the actions whose change is breaking, as far as that is known. It is used in the turn of its environment.
+// breakage are the actions whose change is breaking, as far as that is known. It is used in the turn of its
+// environment.
 type breakage struct {
 	names map[string]bool
 	// done is how many actions were compared, and complete true when all were.

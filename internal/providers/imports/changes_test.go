@@ -37,11 +37,11 @@ func TestPreviewAndActivation(t *testing.T) {
 		require.Len(t, changes, 3)
 		require.Equal(t, []any{"add_c", RiskRaised, true}, []any{changes[0].Action, changes[0].Kind, changes[0].Breaking})
 		require.Equal(t, "POST /c", changes[0].Differences[0].From)
-		require.Equal(t, changes[0].Count, len(changes[0].Differences))
+		require.Len(t, changes[0].Differences, changes[0].Count)
 		require.Equal(t, actiondiff.Risk, changes[0].Differences[1].Kind)
 		require.NotEmpty(t, changes[0].Differences[1].Reasons)
-		changes, err = w.svc.ListChanges(t.Context(), w.a.Environment, next.ID, ChangeFilter{Kinds: []ChangeKind{Added, Removed}},
-			page.Request{Limit: 1, After: "get_b", Ascending: true})
+		changes, err = w.svc.ListChanges(t.Context(), w.a.Environment, next.ID,
+			ChangeFilter{Kinds: []ChangeKind{Added, Removed}}, page.Request{Limit: 1, After: "get_b", Ascending: true})
 		require.NoError(t, err)
 		require.Equal(t, "get_d", changes[0].Action)
 		for breaking, want := range map[bool][]string{true: {"add_c", "get_b"}, false: {"get_d"}} {
@@ -128,8 +128,8 @@ func TestDifferencesOfManyActions(t *testing.T) {
 	})
 }
 
-// An import states headers and a probe that its document is without. Both are of the definition, so that a change of them
-// is one of access; and the probe is an action that needs no input.
+// An import states headers and a probe that its document is without. Both are of the definition, so that a change of
+// them is one of access; and the probe is an action that needs no input.
 func TestConstants(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

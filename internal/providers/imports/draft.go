@@ -43,7 +43,8 @@ func (r *reader) draft(document *documents.Document) ([]byte, Access, error) {
 		return nil, Access{}, fmt.Errorf("check the definition of an import: %w", err)
 	}
 	digest, err := accessDigest(p)
-	return d.Definition, Access{Headers: r.m.Headers, Probe: r.m.Probe, Hosts: d.Hosts, TokenEndpoints: d.TokenEndpoints, AuthModes: d.AuthModes, Digest: digest},
+	return d.Definition, Access{Headers: r.m.Headers, Probe: r.m.Probe, Hosts: d.Hosts,
+			TokenEndpoints: d.TokenEndpoints, AuthModes: d.AuthModes, Digest: digest},
 		err
 }
 

@@ -393,6 +393,7 @@ func (s *Service) recordAudit(ctx context.Context, tx *sql.Tx, p access.Principa
 // auditState returns an import as the audit trail shows it, as far as users change it.
 func auditState(m *Import) audit.State {
 	return audit.State{"provider": m.Slug, "extends": m.Extends, "display_name": m.DisplayName, "source": m.Source,
-		"url": m.ShownURL(), "base_url": m.BaseURL, "headers": m.Headers, "probe": m.Probe, "include": m.Include, "exclude": m.Exclude, "trusted": m.Trusted,
+		"url": m.ShownURL(), "base_url": m.BaseURL, "headers": m.Headers, "probe": m.Probe,
+		"include": m.Include, "exclude": m.Exclude, "trusted": m.Trusted,
 		"active": m.Status == Active}
 }

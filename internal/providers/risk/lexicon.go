@@ -112,10 +112,12 @@ var (
 	settings = class{"About money, but no movement", "`high` after a word for money", list(`method profile recipient
 		configuration config setting domain portal term template category rule type option originator webhook consent
 		token terminal location reader`)}
-	beneath = class{"Of a source, not of a shop", "no money directly after `checkout`", list(`key branch revision repository`)}
+	beneath = class{"Of a source, not of a shop", "no money directly after `checkout`", list(`key branch revision
+		repository`)}
 	running = class{"In progress", "no money and no ownership with `transfer`, which continues it elsewhere",
 		list(`playback player call chat conversation stream traffic`)}
-	wrapping = class{"Calls in the body", "`unknown`, `opaque` at the end of a path that is sent by another method than GET",
+	wrapping = class{"Calls in the body", "`unknown`, `opaque` at the end of a path that is sent by " +
+		"another method than GET",
 		list(`graphql gql rpc jsonrpc`)}
 	watched = class{"Subscriptions without a price", "a subscription that is not paid for", list(`notification thread
 		webhook event topic watch newsletter alert hook feed push`)}
@@ -165,7 +167,8 @@ func nominal(noun string) string {
 // classes returns every class, in the order of the reference page.
 func classes() []*class {
 	return []*class{&reads, &maybeReads, &creates, &updates, &issues, &destroys, &overwrites, &disables, &runs, &sends,
-		&alsoNouns, &manner, &bulks, &pretends, &money, &paid, &pays, &accounts, &settings, &beneath, &running, &wrapping, &watched, &access, &signIns,
+		&alsoNouns, &manner, &bulks, &pretends, &money, &paid, &pays, &accounts, &settings, &beneath, &running, &wrapping,
+		&watched, &access, &signIns,
 		&holders, &passwords, &relations,
 		&owners,
 		&secrets, &handedOut, &stored, &codes, &announced, &marks, &texts, &people}

@@ -195,7 +195,8 @@ func nameOf(method, id string, r *route) (p phrase, last string, all []string) {
 		(isVague(method) || method != http.MethodDelete && r.isSpelled(all[1:])) {
 		all = all[1:]
 	}
-	if isVague(method) && !slices.ContainsFunc(r.all, func(w string) bool { return singular(w) == strings.ToLower(method) }) {
+	isMethod := func(w string) bool { return singular(w) == strings.ToLower(method) }
+	if isVague(method) && !slices.ContainsFunc(r.all, isMethod) {
 		all = r.withoutMethod(all, strings.ToLower(method))
 	}
 	if len(all) == 0 || r.isSpelled(all) && method != http.MethodDelete {

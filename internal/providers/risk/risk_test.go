@@ -129,7 +129,8 @@ func calls(rt *rapid.T) risk.Call {
 	return risk.Call{
 		Method: rapid.SampledFrom([]string{"GET", "POST", "PUT", "PATCH", "DELETE", "QUERY"}).Draw(rt, "method"),
 		Path: rapid.SampledFrom([]string{"/refunds", "/users", "/a/{b}/token", "/x", "/a/{b}/delete", "/items/search",
-			"/#Action=GetThing", "/a.remove", "/batch", "/graphql", "/posts/{id}/reactions/{r}", "/wallets/{id}/send"}).Draw(rt, "path"),
+			"/#Action=GetThing", "/a.remove", "/batch", "/graphql", "/posts/{id}/reactions/{r}",
+			"/wallets/{id}/send"}).Draw(rt, "path"),
 		Name: rapid.SampledFrom([]string{"", "getThing", "delete_all_things", "sendMessage", "searchUsers", "list",
 			"unfollow", "simulateRefund", "tagThing", "transferCall", "Things_PostThing"}).Draw(rt, "name"),
 		Summary: rapid.SampledFrom([]string{"", "Get a thing", "Delete a thing"}).Draw(rt, "summary"),

@@ -84,8 +84,8 @@ func (c *Call) judge(name string) Risk {
 	return r
 }
 
-// wraps reports whether the body of the call names what is called: of GraphQL, or of a batch of any calls. Nothing of its
-// name and path says then how much harm it can do.
+// wraps reports whether the body of the call names what is called: of GraphQL, or of a batch of any calls. Nothing of
+// its name and path says then how much harm it can do.
 func (s *speech) wraps(r *Risk) bool {
 	if r.Operation == Read || r.Operation == Delete {
 		return false

@@ -143,7 +143,8 @@ func (c *comparison) places(before, after *actions.Action) {
 	describe := func(p actions.Parameter) string { return strings.TrimSpace(string(p.Place) + " " + p.Name) }
 	for _, now := range after.Parameters {
 		old, known := was[now.Property]
-		if !known || old == now || old.Place == actions.InPath && now.Place == actions.InPath && old.Reserved == now.Reserved {
+		bothInPath := old.Place == actions.InPath && now.Place == actions.InPath
+		if !known || old == now || bothInPath && old.Reserved == now.Reserved {
 			continue
 		}
 		from, to := describe(old), describe(now)

@@ -138,8 +138,9 @@ func TestDifferences(t *testing.T) {
 		"pages": {link("/a", 0), link("/b", 0), []string{`! pagination : {"type":"link","items":"/a"} → ` +
 			`{"type":"link","items":"/b"}`}, []string{`! pagination : {"type":"link","items":"/b"} → ` +
 			`{"type":"link","items":"/a"}`}},
-		"smaller pages": {link("", 100), link("", 50), []string{`! pagination : {"type":"link","items":"","max_size":100} → ` +
-			`{"type":"link","items":"","max_size":50}`}, []string{
+		"smaller pages": {link("", 100), link("", 50), []string{
+			`! pagination : {"type":"link","items":"","max_size":100} → ` +
+				`{"type":"link","items":"","max_size":50}`}, []string{
 			`- pagination : {"type":"link","items":"","max_size":50} → {"type":"link","items":"","max_size":100}`}},
 		"key": {with(func(a *actions.Action) { a.Idempotency = &actions.Idempotency{Header: "Idempotency-Key"} }), input(""),
 			[]string{"! idempotency : Idempotency-Key → "}, []string{"- idempotency :  → Idempotency-Key"}},
@@ -207,7 +208,8 @@ func TestSomethingDiffers(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		draw := func(label string) *actions.Action {
 			schema := rapid.SampledFrom([]string{`{}`, `true`, `false`, `{"type":"object","required":["a"]}`,
-				`{"$ref":"#"}`, `{"properties":{"a":{"$ref":"#"}}}`, `{"allOf":[{"$ref":"#/$defs/x"}],"$defs":{"x":{"type":"null"}}}`,
+				`{"$ref":"#"}`, `{"properties":{"a":{"$ref":"#"}}}`,
+				`{"allOf":[{"$ref":"#/$defs/x"}],"$defs":{"x":{"type":"null"}}}`,
 				`{"items":false}`, `{"not":{"type":"null"},"enum":[null,1e999]}`})
 			return &actions.Action{Name: "a", Method: rapid.SampledFrom([]string{"GET", "POST"}).Draw(rt, label+" method"),
 				Path:  rapid.SampledFrom([]string{"", "/{a", "/{a}/}"}).Draw(rt, label+" path"),

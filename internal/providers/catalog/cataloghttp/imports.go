@@ -176,8 +176,9 @@ type creation struct {
 	// The base URL of the API, in place of the servers that the document names. A GraphQL schema names none: without this
 	// field each connection has a URL.
 	BaseURL patch.Optional[string] `json:"base_url,omitempty" minLength:"1" maxLength:"2048" format:"uri" example:"https://api.acme.example/v1"`
-	// Headers that all requests have although the document does not say so, such as the version of the API, each as a name,
-	// a colon and a value; at most 10. A caller can replace them. Credentials are no constants: connections have them.
+	// Headers that all requests have although the document does not say so, such as the version of the API, each as a
+	// name, a colon and a value; at most 10. A caller can replace them. Credentials are no constants: connections have
+	// them.
 	Headers []string `json:"headers,omitempty" maxItems:"10" example:"[\"Acme-Version: 2026-11-01\"]"`
 	// The path of an action that tests connections by GET. It must need no input. Default: connections are not tested.
 	Probe patch.Optional[string] `json:"probe,omitempty" minLength:"1" maxLength:"300" example:"/me"`
@@ -197,7 +198,8 @@ type creation struct {
 // order returns the order, and the document if the body has one.
 func (b *creation) order(upload io.Reader) (imports.Order, io.Reader, error) {
 	o := imports.Order{Slug: b.Provider.Value, Source: b.Source.Value, URL: b.URL.Value, DisplayName: b.DisplayName.Value,
-		BaseURL: b.BaseURL.Value, Headers: b.Headers, Probe: b.Probe.Value, Include: b.Include, Exclude: b.Exclude, Trusted: b.Trusted}
+		BaseURL: b.BaseURL.Value, Headers: b.Headers, Probe: b.Probe.Value, Include: b.Include,
+		Exclude: b.Exclude, Trusted: b.Trusted}
 	var v apperr.Violations
 	switch {
 	case b.Provider.Set && b.Extends.Set:

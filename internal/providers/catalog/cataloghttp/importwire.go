@@ -147,7 +147,8 @@ func placeOf(n int) *int {
 func viewImportSummary(m *imports.Import) ImportSummary {
 	out := ImportSummary{ID: m.ID, EnvironmentID: string(m.Environment), Provider: m.Slug, Extends: m.Extends,
 		Status: m.Status, Source: statedSource(m.Source), URL: httpapi.NullIfEmpty(m.ShownURL()),
-		BaseURL: httpapi.NullIfEmpty(m.BaseURL), Headers: append([]string{}, m.Headers...), Probe: httpapi.NullIfEmpty(m.Probe),
+		BaseURL: httpapi.NullIfEmpty(m.BaseURL), Headers: append([]string{}, m.Headers...),
+		Probe:       httpapi.NullIfEmpty(m.Probe),
 		DisplayName: httpapi.NullIfEmpty(m.DisplayName), Include: append([]string{}, m.Include...),
 		Exclude: append([]string{}, m.Exclude...), Trusted: m.Trusted,
 		CreatedBy: creator{m.CreatedBy.Kind, m.CreatedBy.ID, m.CreatedBy.Name}, CreatedAt: httpapi.Time(m.CreatedAt),
@@ -315,10 +316,10 @@ type difference struct {
 	// The kind of difference:
 	// - `request`: the method or the path.
 	// - `body`: the media type of the body, its GraphQL operation, or whether a body is required.
-	// - `input_added`, `input_removed`, `input_required`, `input_optional`: a property of the input is new or gone, or it is
-	//   required now or no longer.
-	// - `input_type`, `input_enum`, `input_constraint`: its type, its listed values (in `from` those that are gone, in `to`
-	//   those that are new), or another limit of it.
+	// - `input_added`, `input_removed`, `input_required`, `input_optional`: a property of the input is new or gone, or it
+	//   is required now or no longer.
+	// - `input_type`, `input_enum`, `input_constraint`: its type, its listed values (in `from` those that are gone, in
+	//   `to` those that are new), or another limit of it.
 	// - `input_moved`: it goes to another place of the request.
 	// - `output_added`, `output_removed`, `output_required`, `output_optional`, `output_type`, `output_enum`,
 	//   `output_constraint`: the same of the result. A property that is required there is certain to be there.

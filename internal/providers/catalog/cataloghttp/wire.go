@@ -110,8 +110,8 @@ type oauthClient struct {
 	// Whether the provider configuration has an OAuth client. Without one no connection can be made in this mode.
 	Configured bool `json:"configured" example:"false"`
 	// Whether the secrets of a client go only to hosts that `oauth.hosts` of the provider configuration lists. That is so
-	// for a provider that an import defines, because any user who may import chooses its hosts, and where a setting of each
-	// connection names the host. The hosts of other definitions need not be listed.
+	// for a provider that an import defines, because any user who may import chooses its hosts, and where a setting of
+	// each connection names the host. The hosts of other definitions need not be listed.
 	HostsRequired bool `json:"hosts_required" example:"true"`
 	// The hosts to list, as far as they are the same for all connections.
 	Hosts []string `json:"hosts" example:"[\"auth.acme.example\"]"`
