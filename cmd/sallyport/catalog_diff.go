@@ -133,7 +133,8 @@ func printChanges(e *env, list []json.RawMessage) error {
 		Fixed: true}, terminal.Column{Title: "RISK", Fixed: true}, terminal.Column{Title: "REQUEST"},
 		terminal.Column{Title: "TITLE"})
 	differences := e.table(terminal.Column{Title: "ACTION", Fixed: true},
-		terminal.Column{Title: "DIFFERENCE", Fixed: true}, terminal.Column{Title: "BREAKING", Fixed: true, Tone: breakingTone}, terminal.Column{Title: "AT", Fixed: true},
+		terminal.Column{Title: "DIFFERENCE", Fixed: true}, terminal.Column{Title: "BREAKING", Fixed: true,
+			Tone: breakingTone}, terminal.Column{Title: "AT", Fixed: true},
 		terminal.Column{Title: "CHANGE"})
 	shown := 0
 	for _, raw := range list {
