@@ -18,6 +18,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/longtext"
 	"sallyport/internal/providers/actions"
 	"sallyport/internal/providers/documents"
 	"sallyport/internal/providers/risk"
@@ -84,16 +85,12 @@ func Read(ctx context.Context, stdout io.Writer, o Options) error {
 }
 
 func (c *corpus) read(path string) error {
-	text, err := os.ReadFile(path) //nolint:gosec // the user names it
+	text, err := readFile(path)
 	if err != nil {
 		return fmt.Errorf("read a document: %w", err)
 	}
-	open := documents.Open
-	if documents.Sniff(text) == documents.YAML {
-		open = documents.OpenYAML
-	}
 	begin := c.clk.Now()
-	d, err := open(text)
+	d, err := documents.OpenAny(text)
 	if err != nil {
 		c.refused[err.Error()]++
 		return nil //nolint:nilerr // it is counted
@@ -136,8 +133,19 @@ func (c *corpus) read(path string) error {
 			}
 		}
 	}
-	c.times = append(c.times, timed{path, int64(len(text)), c.clk.Now().Sub(begin) - checking})
+	c.times = append(c.times, timed{path, int64(text.Len()), c.clk.Now().Sub(begin) - checking})
 	return nil
+}
+
+func readFile(path string) (*longtext.Text, error) {
+	file, err := os.Open(path) //nolint:gosec // the user names it
+	if err != nil {
+		return nil, err //nolint:wrapcheck // read says what failed
+	}
+	defer func() { _ = file.Close() }() // nothing was written
+	text := new(longtext.Text)
+	_, err = io.Copy(text, file)
+	return text, err //nolint:wrapcheck // read says what failed
 }
 
 // kindOf returns a note without what it names.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/jsonindex"
+	"sallyport/internal/platform/longtext"
 )
 
 // decode builds what encoding/json would, from the index alone.
@@ -55,7 +56,7 @@ func reference(text []byte) (any, error) {
 
 // The index reads exactly what the standard library reads, and refuses what it refuses.
 func FuzzParse(f *testing.F) {
-	for _, text := range []string{`{"a":[1,-0.5e+10,true,false,null,"x\u00e9\n"],"b":{"a":{}},"a":[]}`, `[]`, `""`,
+	for _, text := range []string{`{"a":[1,-0.5e+10,true,false,null,"x\u00e9\n"],"b":{"a":{}},"a":[]}`, `{"a":{"b":{"c":[{},{"d":"e"}]}},"f":[[1,[2]]]}`, `[]`, `""`,
 		`0`, ` 1 `,
 		"\ufeff{}", `{"a":1,}`, `[1,]`, `01`, `1.`, `-`, `"\x"`, `"\u12"`, "\"\x01\"", "\"\xff\"", `{"a" 1}`, `{a:1}`, `nul`,
 		`[[[[[[`, `{"\u0061":1}`, `"\ud800"`, `1 2`, ``, `tru`, `"`} {
@@ -63,6 +64,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		x, err := jsonindex.Parse(text, 100)
+		requireSameInPages(t, text, x, err)
 		if !json.Valid(bytes.TrimPrefix(text, []byte("\ufeff"))) {
 			require.Error(t, err)
 			return
@@ -75,6 +77,68 @@ func FuzzParse(f *testing.F) {
 		require.NoError(t, wantErr)
 		require.Equal(t, want, decode(x.Root()))
 	})
+}
+
+// requireSameInPages checks that a text is read in the same way where a page of it ends in its middle.
+func requireSameInPages(t *testing.T, text []byte, want *jsonindex.Index, wantErr error) {
+	t.Helper()
+	const page = 64 << 10
+	mark := ""
+	if bytes.HasPrefix(text, []byte("\ufeff")) {
+		mark, text = "\ufeff", text[len("\ufeff"):]
+	}
+	padding := strings.Repeat("\n", page-len(mark)-len(text)/2)
+	var long longtext.Text
+	_, _ = long.Write([]byte(mark + padding)) // it never fails
+	_, _ = long.Write(text)
+	for shut := -1; shut < 3; shut++ {
+		x, err := jsonindex.ParseShut(&long, 100, shut)
+		if wantErr == nil {
+			require.NoError(t, err)
+			require.Equal(t, decode(want.Root()), decode(x.Root()))
+			require.Equal(t, want.Root().Raw(), x.Root().Raw())
+			requireSameValues(t, want.Root(), x.Root(), len(padding), map[uint32]bool{})
+			continue
+		}
+		var syntax, wantSyntax *jsonindex.SyntaxError
+		require.ErrorAs(t, err, &syntax)
+		require.ErrorAs(t, wantErr, &wantSyntax)
+		require.Equal(t, jsonindex.SyntaxError{Line: wantSyntax.Line + len(padding), Column: wantSyntax.Column,
+			Message: wantSyntax.Message}, *syntax)
+	}
+}
+
+// requireSameValues compares two values and all in them, of which the second is some lines later, and checks that no
+// two values have the same id.
+func requireSameValues(t *testing.T, want, got jsonindex.Value, later int, ids map[uint32]bool) {
+	t.Helper()
+	require.Equal(t, want.Kind(), got.Kind())
+	require.Equal(t, want.Raw(), got.Raw())
+	line, column := want.Place()
+	gotLine, gotColumn := got.Place()
+	require.Equal(t, [2]int{line + later, column}, [2]int{gotLine, gotColumn})
+	require.False(t, ids[got.ID()])
+	ids[got.ID()] = true
+	for name := range want.Members() {
+		require.Equal(t, want.Get(name).Raw(), got.Get(name).Raw())
+		require.Equal(t, got.Get(name).ID(), got.Get(name).ID())
+	}
+	var values []jsonindex.Value
+	for _, v := range want.Members() {
+		values = append(values, v)
+	}
+	for v := range want.Items() {
+		values = append(values, v)
+	}
+	for _, v := range got.Members() {
+		requireSameValues(t, values[0], v, later, ids)
+		values = values[1:]
+	}
+	for v := range got.Items() {
+		requireSameValues(t, values[0], v, later, ids)
+		values = values[1:]
+	}
+	require.Empty(t, values)
 }
 
 // Errors name the place.
@@ -126,6 +190,10 @@ func TestLookUp(t *testing.T) {
 	require.EqualValues(t, 999, n)
 	require.Equal(t, "again", root.Path("large", "m7").String())
 	require.False(t, root.Path("large", "none").Exists())
+	quoted, err := jsonindex.Parse([]byte(`{"a":"b","c":1,"":2}`), 10)
+	require.NoError(t, err)
+	require.False(t, quoted.Root().Get(`a":"b`).Exists(), "a name ends where its quotation mark is")
+	require.Equal(t, "2", string(quoted.Root().Get("").Raw()))
 	require.Equal(t, root.Path("large", "m1").ID(), root.Pointer("/large/m1").ID())
 	line, column := root.Get("d").Place()
 	require.Equal(t, 1, line)

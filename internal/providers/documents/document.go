@@ -2,12 +2,14 @@
 package documents
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"iter"
 	"strings"
 
 	"sallyport/internal/platform/jsonindex"
+	"sallyport/internal/platform/longtext"
 	"sallyport/internal/providers/actions"
 )
 
@@ -66,6 +68,8 @@ type Document struct {
 	names     map[uint32]string
 	taken     map[string]bool
 	fragments map[fragmentKey]*fragment
+	// spare is the memory of a schema that was written, for the next one.
+	spare []byte
 	// graphql is nil for other formats.
 	graphql *gqlSchema
 	// carriers are the parameters with credentials; nil before they are needed.
@@ -79,11 +83,13 @@ type Document struct {
 }
 
 // Open reads a document in JSON. Errors are *Problem.
-func Open(text []byte) (*Document, error) {
-	if len(text) > MaxBytes {
+func Open(text []byte) (*Document, error) { return open(longtext.Of(text)) }
+
+func open(text *longtext.Text) (*Document, error) {
+	if text.Len() > MaxBytes {
 		return nil, &Problem{Message: fmt.Sprintf("the document has more than %d MiB", MaxBytes>>20)}
 	}
-	x, err := jsonindex.Parse(text, maxDepth)
+	x, err := jsonindex.ParseLong(text, maxDepth)
 	if err != nil {
 		var syntax *jsonindex.SyntaxError
 		if errors.As(err, &syntax) {
@@ -92,7 +98,7 @@ func Open(text []byte) (*Document, error) {
 		return nil, &Problem{Message: err.Error()}
 	}
 	if root := x.Root(); root.Get("__schema").Exists() || root.Path("data", "__schema").Exists() {
-		return OpenGraphQL(text)
+		return OpenGraphQL(text.Bytes())
 	}
 	d := &Document{root: x.Root(), patterns: map[string]bool{}, names: map[uint32]string{},
 		taken: map[string]bool{}, fragments: map[fragmentKey]*fragment{}}
@@ -385,14 +391,19 @@ func short(text string, limit int) string {
 	return strings.TrimSpace(text[:end]) + "…"
 }
 
-// OpenAny reads a document of any format: JSON, YAML, or a GraphQL schema as text. Errors are *Problem.
-func OpenAny(text []byte) (*Document, error) {
-	switch Sniff(text) {
+// OpenAny reads a document of any format: JSON, YAML, or a GraphQL schema as text. A document in JSON is never in memory
+// as a whole. Errors are *Problem.
+func OpenAny(text *longtext.Text) (*Document, error) {
+	// A beginning says all about a document that has a value in it; otherwise, all of it is needed.
+	if beginning := text.From(0); Sniff(beginning) == JSON && bytes.ContainsAny(beginning, `"[}`) {
+		return open(text)
+	}
+	switch all := text.Bytes(); Sniff(all) {
 	case YAML:
-		return OpenYAML(text)
+		return OpenYAML(all)
 	case Other:
-		return OpenGraphQL(text)
+		return OpenGraphQL(all)
 	default:
-		return Open(text)
+		return open(text)
 	}
 }

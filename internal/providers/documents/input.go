@@ -474,9 +474,25 @@ func (w *writer) describe(text string) {
 
 // string writes a JSON string.
 func (w *writer) string(text string) {
+	if isUnescaped(text) {
+		w.out.WriteByte('"')
+		w.out.WriteString(text)
+		w.out.WriteByte('"')
+		return
+	}
 	b, err := json.Marshal(text)
 	if err != nil {
 		b = []byte(`""`) // a string always has a form
 	}
 	w.out.Write(b)
+}
+
+// isUnescaped reports whether a JSON string is the text between quotation marks, without escapes.
+func isUnescaped(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			return false
+		}
+	}
+	return true
 }

@@ -211,7 +211,7 @@ func (d *Document) listsOf(schema jsonindex.Value, path string) lists {
 			if count++; count > maxListMembers || len(name) > maxTag {
 				return count <= maxListMembers
 			}
-			plain, pointer := bare(name), o.pointer+"/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+			plain, pointer := bare(name), o.pointer+"/"+escapePointer(name)
 			switch kind := d.kind(value); {
 			case kind == "array" && !o.inPaging:
 				item := d.plainSchema(value).Get("items")

@@ -48,9 +48,14 @@ func (p *pager) asPageable(x jsonindex.Value) *actions.Pagination {
 	return &actions.Pagination{Type: actions.PagesByBodyLink, Items: pointerTo(item), Next: pointerTo(next)}
 }
 
+// escapePointer escapes what a JSON pointer has in the place of a name.
+func escapePointer(name string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
+}
+
 // pointerTo makes a JSON pointer of a name, or of names with dots between them.
 func pointerTo(names string) string {
-	escaped := strings.NewReplacer("~", "~0", "/", "~1").Replace(names)
+	escaped := escapePointer(names)
 	if strings.HasPrefix(names, "@") { // @odata.nextLink is one name
 		return "/" + escaped
 	}

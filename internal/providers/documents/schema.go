@@ -26,7 +26,19 @@ type writer struct {
 	within jsonindex.Value
 }
 
-func newWriter(d *Document, input bool) *writer { return &writer{d: d, input: input, limit: maxNested} }
+func newWriter(d *Document, input bool) *writer {
+	w := &writer{d: d, input: input, limit: maxNested}
+	w.out, d.spare = *bytes.NewBuffer(d.spare), nil
+	return w
+}
+
+// text returns what was written. The writer is not used any more.
+func (w *writer) text() []byte {
+	text := bytes.Clone(w.out.Bytes())
+	w.out.Reset()
+	w.d.spare = w.out.AvailableBuffer()
+	return text
+}
 
 // maxNested is how deep a schema is without references.
 const maxNested = 64
@@ -53,7 +65,7 @@ func (d *Document) fragment(v jsonindex.Value, input bool) *fragment {
 	w := newWriter(d, input)
 	w.within = v
 	w.schema(v, 0, false)
-	f := &fragment{text: bytes.Clone(w.out.Bytes()), refs: w.refs, cut: w.cut, notes: w.notes}
+	f := &fragment{text: w.text(), refs: w.refs, cut: w.cut, notes: w.notes}
 	if len(f.text) > maxSchema {
 		f.text, f.refs, f.cut = []byte("{}"), nil, true
 	}
@@ -80,7 +92,7 @@ func (w *writer) fit(write func()) []byte {
 	if w.cut {
 		w.note("its schema is too large, so that any value is accepted in its deepest parts")
 	}
-	return bytes.Clone(w.out.Bytes())
+	return w.text()
 }
 
 // whole writes a schema as a document of its own.

@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,11 +20,11 @@ func (s *Service) Index(ctx context.Context, env id.Environment, importID string
 
 // loadIndex reads the index of an import. One that an earlier release has written is made again.
 func (s *Service) loadIndex(ctx context.Context, env id.Environment, importID string) (*actionindex.Index, error) {
-	text, err := s.readText(ctx, env, importID, partIndex, 0)
-	if err != nil {
+	var text bytes.Buffer
+	if err := s.readText(ctx, &text, env, importID, partIndex); err != nil {
 		return nil, err
 	}
-	x, err := actionindex.Decode(text)
+	x, err := actionindex.Decode(text.Bytes())
 	if errors.Is(err, actionindex.ErrForm) {
 		s.cfg.Logger.InfoContext(ctx, "the index of an import has another form and is made again",
 			slog.String("import_id", importID))

@@ -43,7 +43,7 @@ type packer struct {
 func newPacker() *packer {
 	// The options are constants, and these are the only errors.
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
-		zstd.WithWindowSize(4<<20))
+		zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		panic("imports: " + err.Error())
 	}
@@ -104,23 +104,20 @@ func deleteParts(ctx context.Context, tx *sql.Tx, env id.Environment, importID s
 	return n == removedParts, nil
 }
 
-// readText returns the text of all parts of a kind, joined. size is a hint of its length.
-func (s *Service) readText(ctx context.Context, env id.Environment, importID string, k kind, size int64) ([]byte,
-	error) {
-	text := make([]byte, 0, max(size, 0))
+// readText writes the text of all parts of a kind to w.
+func (s *Service) readText(ctx context.Context, w io.Writer, env id.Environment, importID string, k kind) error {
 	for number := int64(0); ; number++ {
 		data, found, err := findPart(ctx, s.cfg.DB.Read(), env, importID, k, number)
-		if err != nil {
-			return nil, err
-		}
-		if !found {
-			return text, nil
+		if err != nil || !found {
+			return err
 		}
 		piece, err := s.packer.unpack(data)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		text = append(text, piece...)
+		if _, err := w.Write(piece); err != nil {
+			return fmt.Errorf("read a part of an import: %w", err)
+		}
 	}
 }
 

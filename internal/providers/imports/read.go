@@ -16,6 +16,7 @@ import (
 
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/jobs"
+	"sallyport/internal/platform/longtext"
 	"sallyport/internal/providers/actionindex"
 	"sallyport/internal/providers/actions"
 	"sallyport/internal/providers/declared"
@@ -172,62 +173,61 @@ func (r *reader) firstPhase() Phase {
 }
 
 // text returns the document.
-func (r *reader) text(ctx context.Context) ([]byte, error) {
+func (r *reader) text(ctx context.Context) (*longtext.Text, error) {
+	text := new(longtext.Text)
 	if r.m.URL == "" {
-		return r.readText(ctx, r.m.Environment, r.m.ID, partDocument, r.m.Document.Bytes)
+		return text, r.readText(ctx, text, r.m.Environment, r.m.ID, partDocument)
 	}
-	text, err := r.fetch(ctx, r.m.URL)
-	if err != nil {
+	sum := sha256.New()
+	if err := r.fetch(ctx, io.MultiWriter(text, sum), r.m.URL); err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(text)
-	r.m.Document.Bytes, r.m.Document.SHA256 = int64(len(text)), hex.EncodeToString(sum[:])
+	r.m.Document.Bytes, r.m.Document.SHA256 = int64(text.Len()), hex.EncodeToString(sum.Sum(nil))
 	return text, nil
 }
 
 // fetch gets a document from where it is, through a few redirects.
-func (r *reader) fetch(ctx context.Context, raw string) ([]byte, error) {
+func (r *reader) fetch(ctx context.Context, to io.Writer, raw string) error {
 	client := r.cfg.Client.HTTPClient(egress.Bounds{Timeout: fetchTimeout, MaxResponseBytes: documents.MaxBytes})
 	for range maxRedirects + 1 {
 		target, refused := r.cfg.Client.ParseTarget(raw)
 		if refused != nil {
-			return nil, &refusal{FailedFetch, "cannot fetch the document: " + refused.Message}
+			return &refusal{FailedFetch, "cannot fetch the document: " + refused.Message}
 		}
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), http.NoBody)
 		if err != nil {
-			return nil, &refusal{FailedFetch, "cannot fetch the document: its URL is not valid"}
+			return &refusal{FailedFetch, "cannot fetch the document: its URL is not valid"}
 		}
 		request.Header.Set("Accept", "application/json, application/yaml, text/yaml, */*;q=0.5")
 		response, err := client.Do(request)
 		if err != nil {
-			return nil, fetchError(ctx, err)
+			return fetchError(ctx, err)
 		}
 		if response.StatusCode/100 == 3 {
 			location, err := response.Location()
 			_ = response.Body.Close() // nothing of it is used
 			if err != nil {
-				return nil, &refusal{FailedFetch, "cannot fetch the document: a redirect leads nowhere"}
+				return &refusal{FailedFetch, "cannot fetch the document: a redirect leads nowhere"}
 			}
 			raw = location.String()
 			continue
 		}
-		return readResponse(ctx, response)
+		return readResponse(ctx, to, response)
 	}
-	return nil, &refusal{FailedFetch, fmt.Sprintf("cannot fetch the document: there were more than %d redirects",
+	return &refusal{FailedFetch, fmt.Sprintf("cannot fetch the document: there were more than %d redirects",
 		maxRedirects)}
 }
 
-func readResponse(ctx context.Context, response *http.Response) ([]byte, error) {
+func readResponse(ctx context.Context, to io.Writer, response *http.Response) error {
 	defer func() { _ = response.Body.Close() }() // reading it has its own error
 	if response.StatusCode != http.StatusOK {
-		return nil, &refusal{FailedFetch, fmt.Sprintf("cannot fetch the document: the server responded with status %d",
+		return &refusal{FailedFetch, fmt.Sprintf("cannot fetch the document: the server responded with status %d",
 			response.StatusCode)}
 	}
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return nil, fetchError(ctx, err)
+	if _, err := io.Copy(to, response.Body); err != nil {
+		return fetchError(ctx, err)
 	}
-	return text, nil
+	return nil
 }
 
 func fetchError(ctx context.Context, err error) error {
