@@ -13,19 +13,21 @@ import (
 	"syscall"
 
 	"sallyport/internal/app"
+	"sallyport/internal/platform/heaplimit"
 	"sallyport/internal/platform/obs"
 )
 
 type serveCommand struct{}
 
-// memoryLimit is the soft limit of the Go heap if GOMEMLIMIT sets none. SQLite's memory, up to 54 MiB, and the program
-// are not part of it: together they stay below 200 MiB.
+// memoryLimit is the soft limit of the Go heap if GOMEMLIMIT sets none, without what large imports and the indexes of
+// catalogs take. SQLite's memory, up to 54 MiB, and the program are not part of it: together they stay below 200 MiB.
 const memoryLimit = 104 << 20
 
 // Run serves until SIGTERM or an interrupt, and then stops in order. A second signal stops it immediately.
 func (serveCommand) Run(ctx context.Context, e *env) error {
+	var heap *heaplimit.Limit
 	if !slices.ContainsFunc(e.environ, func(v string) bool { return strings.HasPrefix(v, "GOMEMLIMIT=") }) {
-		debug.SetMemoryLimit(memoryLimit)
+		heap = heaplimit.New(memoryLimit)
 		if os.Getenv("GOGC") == "" {
 			// The live heap is small and there is much garbage: collecting less often saves a tenth of the CPU, and the limit
 			// above bounds the memory.
@@ -35,7 +37,7 @@ func (serveCommand) Run(ctx context.Context, e *env) error {
 	lines := obs.NewWriter(e.stderr)
 	defer lines.Close()
 	log := obs.NewLogger(lines, string(e.cfg.LogFormat), e.cfg.LogLevel.String())
-	a, err := app.New(ctx, app.Options{Config: *e.cfg, Logger: log, Clock: e.clock, Version: version()})
+	a, err := app.New(ctx, app.Options{Config: *e.cfg, Logger: log, Clock: e.clock, Version: version(), Heap: heap})
 	if err != nil {
 		return stoppedEarly(ctx, log, err)
 	}

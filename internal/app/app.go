@@ -17,6 +17,7 @@ import (
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/datadir"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/heaplimit"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/httpserver"
 	"sallyport/internal/platform/migrate"
@@ -40,6 +41,8 @@ type Options struct {
 	// Lease is how long a worker that is gone keeps a delivery; 0 means two minutes. It must be several times the longest
 	// timeout of a subscription. The soak command takes a short one, so that leases end in its rounds.
 	Lease time.Duration
+	// Heap is the limit of the heap; nil if the process has set none.
+	Heap *heaplimit.Limit
 }
 
 // App is one server process.
@@ -57,7 +60,7 @@ type App struct {
 func New(ctx context.Context, o Options) (_ *App, err error) {
 	outages := obs.NewOutages(o.Logger.Handler(), o.Clock)
 	a := &App{parts: parts{cfg: &o.Config, log: slog.New(outages), outages: outages, derive: o.Derive,
-		lease: cmp.Or(o.Lease, defaultLease)}}
+		lease: cmp.Or(o.Lease, defaultLease), heap: o.Heap}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close())

@@ -28,6 +28,7 @@ import (
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/fleet"
+	"sallyport/internal/platform/heaplimit"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/idempotency"
@@ -93,6 +94,8 @@ type parts struct {
 	derive signin.DeriveFunc
 	// lease is how long a worker that says nothing keeps a delivery.
 	lease time.Duration
+	// heap is the limit of the heap; nil if there is none.
+	heap *heaplimit.Limit
 	// shifts move the stored due times of the capabilities; build sets them.
 	shifts []func(ctx context.Context, tx *sql.Tx, by time.Duration) error
 	// contents keep environments from being deleted; nil means that none can be deleted.
@@ -182,7 +185,7 @@ func (p *parts) build() (*process, error) {
 		People: people{ids: ids, sso: ssoService, clock: p.clock, publicURL: p.cfg.PublicURL}})
 	others := fleet.New(fleet.Config{DB: p.db, Clock: p.clock, Logger: p.log, Node: p.node, Role: p.cfg.Role})
 	importer := NewImports(Imports{DB: p.db, Clock: p.clock, Logger: p.log, Definitions: definitions,
-		Environments: ids.Team, Configs: configService, Client: p.client, Node: p.node, Hints: others.Hints()})
+		Environments: ids.Team, Configs: configService, Client: p.client, Node: p.node, Hints: others.Hints(), Heap: p.heap})
 	deliveryStore := deliveries.NewStore(deliveries.StoreConfig{DB: p.db, Events: eventStore, Logger: p.log,
 		Emitters: []deliveries.Emitter{own}, Hints: others.Hints()})
 	subs := subscriptions.New(subscriptions.Config{DB: p.db, Box: p.box, Clock: p.clock, Targets: p.client,

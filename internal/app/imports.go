@@ -9,6 +9,7 @@ import (
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/fleet"
+	"sallyport/internal/platform/heaplimit"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/providers/catalog/cataloghttp"
 	"sallyport/internal/providers/configs"
@@ -29,6 +30,8 @@ type Imports struct {
 	Node string
 	// Hints lead to the workers on other nodes; nil in a command.
 	Hints *fleet.Hints
+	// Heap is the limit of the heap; nil in a command.
+	Heap *heaplimit.Limit
 }
 
 // NewImports returns the imports of a database, for servers and commands alike: the rules are the same.
@@ -37,7 +40,7 @@ func NewImports(c Imports) *imports.Service {
 		Environments: c.Environments, Keys: func() imports.Keys { return c.Configs }, Users: usersOf, Targets: c.Client,
 		// A worker of a server follows: the first connections, too.
 		OnAccessChange: connections.ConfigWatch{Clock: c.Clock}.ProviderChanged,
-		Client:         c.Client, Node: c.Node, Hints: c.Hints})
+		Client:         c.Client, Node: c.Node, Hints: c.Hints, Heap: c.Heap})
 }
 
 // usersOf counts what belongs to a provider of an environment.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"sallyport/internal/platform/heaplimit"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/providers/actionindex"
 	"sallyport/internal/providers/actions"
@@ -73,6 +74,7 @@ const maxIndexBytes = 256 << 20
 // indexes are those of imports that were used last. An import never changes, so they are not refreshed.
 type indexes struct {
 	load func(ctx context.Context, env id.Environment, importID string) (*actionindex.Index, error)
+	heap *heaplimit.Limit
 
 	mu    sync.Mutex
 	known map[indexKey]*cachedIndex
@@ -147,6 +149,8 @@ func (x *indexes) keep(key indexKey, e *cachedIndex) {
 		return
 	}
 	e.size = e.index.Size()
+	before := x.bytes
+	defer func() { x.heap.Add(int64(x.bytes-before) / 4 * 5) }() // sizes are rough
 	x.bytes += e.size
 	for x.bytes > maxIndexBytes {
 		var oldest *cachedIndex

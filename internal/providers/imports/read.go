@@ -30,6 +30,9 @@ const (
 	unpacedOperations = 64
 	// maxWork is how long reading one document may take, without its rests: others wait for it.
 	maxWork = 3 * time.Minute
+	// largeDocument is the size from which on a document gets largeRoom more of the heap: the process reads one at a time.
+	largeDocument = 8 << 20
+	largeRoom     = 16 << 20
 	// progressInterval is how often progress is stored.
 	progressInterval = 500 * time.Millisecond
 	// fetchTimeout bounds how long a document may take to come.
@@ -74,6 +77,10 @@ func (r *reader) read(ctx context.Context) error {
 	text, err := r.text(ctx)
 	if err != nil {
 		return err
+	}
+	if text.Len() >= largeDocument {
+		r.cfg.Heap.Add(largeRoom)
+		defer r.cfg.Heap.Add(-largeRoom)
 	}
 	r.worked = r.cfg.Clock.Now()
 	r.progress.Phase = Reading

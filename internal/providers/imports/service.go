@@ -18,6 +18,7 @@ import (
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/fleet"
+	"sallyport/internal/platform/heaplimit"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/page"
@@ -71,6 +72,8 @@ type Config struct {
 	Node string
 	// Hints lead to the workers if they are on other nodes; nil means that they are not.
 	Hints *fleet.Hints
+	// Heap is the limit of the heap, which indexes in memory and large documents raise; nil if there is none.
+	Heap *heaplimit.Limit
 }
 
 // Service creates, runs and activates imports. It is safe for concurrent use.
@@ -100,7 +103,7 @@ const (
 func New(cfg Config) *Service {
 	s := &Service{cfg: cfg, packer: newPacker(), metrics: newMetrics(), comparing: turnstile.New(comparisons,
 		comparisonsEach, comparisonWait, "Too many previews are made at this moment; retry")}
-	s.indexes.load = s.loadIndex
+	s.indexes.load, s.indexes.heap = s.loadIndex, cfg.Heap
 	s.pause, s.maxComparing = s.rest, maxComparing
 	s.queue = jobs.New(s.queueConfig())
 	cfg.Hints.On(importHint, func([]string) { s.queue.Wake() })
