@@ -19,6 +19,8 @@ import (
 const (
 	maxPairs = 20
 	maxFill  = 20_000_000
+	// maxActions is below what an environment may have, because the last document may have many.
+	maxActions = 200_000
 )
 
 // serverFlags are those of commands that start gateways on both engines.
@@ -46,13 +48,15 @@ func (c *serverFlags) Validate() error {
 type compareCommand struct {
 	serverFlags
 
-	Engines []string `default:"sqlite,postgres" enum:"sqlite,postgres" placeholder:"NAME" help:"Engines: ${enum} (${default})."`
-	Rows    []string `placeholder:"NAME" help:"Only these rows; see --list."`
-	List    bool     `help:"List the rows and measure nothing."`
-	Pairs   int      `default:"1" placeholder:"N" help:"Measurements of each row, on a new server each (${default})."`
-	Events  int      `default:"2000000" placeholder:"N" help:"Events of a database that has grown (${default})."`
-	Waiting int      `default:"1000000" placeholder:"N" help:"Deliveries that wait in the row about them (${default})."`
-	Check   bool     `help:"Exit with status 1 when a figure misses its target."`
+	Engines   []string `default:"sqlite,postgres" enum:"sqlite,postgres" placeholder:"NAME" help:"Engines: ${enum} (${default})."`
+	Rows      []string `placeholder:"NAME" help:"Only these rows; see --list."`
+	List      bool     `help:"List the rows and measure nothing."`
+	Pairs     int      `default:"1" placeholder:"N" help:"Measurements of each row, on a new server each (${default})."`
+	Events    int      `default:"2000000" placeholder:"N" help:"Events of a database that has grown (${default})."`
+	Waiting   int      `default:"1000000" placeholder:"N" help:"Deliveries that wait in the row about them (${default})."`
+	Documents string   `type:"existingdir" placeholder:"DIR" help:"Folder with descriptions of APIs in JSON, which the rows search and imports import; made ones unless given."`
+	Actions   int      `default:"100000" placeholder:"N" help:"Actions of a catalog that is searched (${default})."`
+	Check     bool     `help:"Exit with status 1 when a figure misses its target."`
 }
 
 // Validate is called by kong.
@@ -66,6 +70,9 @@ func (c *compareCommand) Validate() error {
 	}
 	if min(c.Events, c.Waiting) < 1 || max(c.Events, c.Waiting) > maxFill {
 		err = errors.Join(err, fmt.Errorf("%w: --events and --waiting are from 1 to %d", errFlag, maxFill))
+	}
+	if c.Actions < 1 || c.Actions > maxActions {
+		err = errors.Join(err, fmt.Errorf("%w: --actions is from 1 to %d", errFlag, maxActions))
 	}
 	return errors.Join(err, c.serverFlags.Validate())
 }
@@ -87,6 +94,7 @@ func (c *compareCommand) run(ctx context.Context, stdout, progress io.Writer) (m
 	var results []compare.Result
 	err = c.withServers(slices.Contains(c.Engines, compare.Postgres), func(o compare.Options) error {
 		o.Fill, o.Waiting, o.Pairs, o.Say = c.Events, c.Waiting, c.Pairs, sayTo(progress)
+		o.Documents, o.Actions, o.Operations = c.Documents, c.Actions, compare.MostOperations
 		for _, engine := range c.Engines {
 			o.Engine = engine
 			b := compare.New(clock.System(), o, firstEpoch())

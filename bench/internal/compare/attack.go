@@ -23,6 +23,12 @@ type attack func(ctx context.Context) (note string, err error)
 // what that needs; the environment is alone as long as nothing happens there.
 func next(prepare func(ctx context.Context, s *scene) (attack, error)) func(context.Context, *Bench) (Figures, Figures,
 	string, error) {
+	return nextBy(prepare, (*scene).steady)
+}
+
+// nextBy is next with other work of the environment.
+func nextBy(prepare func(ctx context.Context, s *scene) (attack, error), work func(*scene, context.Context) (Figures,
+	error)) func(context.Context, *Bench) (Figures, Figures, string, error) {
 	return func(ctx context.Context, b *Bench) (without, with Figures, note string, err error) {
 		s, err := b.open(ctx, 0)
 		if err != nil {
@@ -42,7 +48,7 @@ func next(prepare func(ctx context.Context, s *scene) (attack, error)) func(cont
 		if _, err = s.burst(ctx, b.short(), maxEvents); err != nil {
 			return nil, nil, "", err
 		}
-		if without, err = s.steady(ctx); err != nil {
+		if without, err = work(s, ctx); err != nil {
 			return nil, nil, "", err
 		}
 		attacking, end := context.WithCancel(ctx)
@@ -51,7 +57,7 @@ func next(prepare func(ctx context.Context, s *scene) (attack, error)) func(cont
 		running.Go(func() { note, attackErr = begin(attacking) })
 		err = s.wait(ctx, b.short())
 		if err == nil {
-			with, err = s.steady(ctx)
+			with, err = work(s, ctx)
 		}
 		end()
 		running.Wait()

@@ -27,6 +27,11 @@ const (
 	// PostgreSQL.
 	CPU         = "CPU s/1000"
 	PostgresCPU = "PG CPU s/1000"
+	// ListP99, CallP99, SearchP50 and SearchP99 are of requests to the API: pages of a list, calls, and searches.
+	ListP99   = "list p99"
+	CallP99   = "call p99"
+	SearchP50 = "search p50"
+	SearchP99 = "search p99"
 	// Peak is the highest resident memory of a gateway's process in its life, in MiB.
 	Peak = "peak MiB"
 	// Events is how many were acknowledged.
@@ -108,9 +113,13 @@ type Options struct {
 	PerSecond, Connections int
 	// Fill is how many events a database holds that has grown, Waiting how many deliveries wait in one that is behind.
 	Fill, Waiting int
-	Pairs         int
-	ServerArgs    []string
-	Say           func(format string, args ...any)
+	// Documents is a folder with descriptions of APIs; empty means made ones, of which the largest have Operations. Actions
+	// is how many a catalog has at least.
+	Documents           string
+	Actions, Operations int
+	Pairs               int
+	ServerArgs          []string
+	Say                 func(format string, args ...any)
 }
 
 // Bench runs rows.
@@ -178,7 +187,7 @@ const (
 
 // Rows returns the rows of these names, in the order of the list, or all. Names that there are not are an error.
 func Rows(names []string) ([]Row, error) {
-	all := append(attacks(), cliffs()...)
+	all := slices.Concat(attacks(), cliffs(), catalogs())
 	if len(names) == 0 {
 		return all, nil
 	}

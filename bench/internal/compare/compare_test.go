@@ -3,6 +3,9 @@ package compare
 import (
 	"bytes"
 	"context"
+	"io"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -11,6 +14,7 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/providers/documents"
 )
 
 // each runs a test with a bench of short measurements on the engine of each store.
@@ -20,7 +24,7 @@ func each(t *testing.T, test func(t *testing.T, b *Bench)) {
 	testkit.EachServer(t, func(t *testing.T, databaseURL, _ string) {
 		o := Options{Binary: testkit.Binary(t), DataRoot: t.TempDir(), LogDir: t.TempDir(), Engine: SQLite,
 			PostgresURL: databaseURL, Duration: 300 * time.Millisecond, PerSecond: 100, Connections: 4, Fill: 300,
-			Waiting: 200, Pairs: 1, Say: func(string, ...any) {},
+			Waiting: 200, Actions: 60, Operations: 40, Pairs: 1, Say: func(string, ...any) {},
 			ServerArgs: []string{"--shutdown-timeout=1s"}} // receivers that hang need not end
 		if databaseURL != "" {
 			o.Engine = Postgres
@@ -44,7 +48,7 @@ func TestRows(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *Bench) {
 		for name, note := range map[string]string{"guesses": `\d+ × 401`, "grown": "300 events",
-			"waiting": "200 deliveries"} {
+			"waiting": "200 deliveries", "search": `longest .* ms; \d+ × 200`, "imports": `imports and a part .*\d+ × 200`} {
 			row := named(t, name)
 			r := b.Measure(t.Context(), row)
 			require.Empty(t, r.Problem)
@@ -52,7 +56,7 @@ func TestRows(t *testing.T) {
 			require.Len(t, r.Pairs, 1)
 			require.Regexp(t, note, r.Pairs[0].Note)
 			for _, c := range r.Checks(row) {
-				require.Positive(t, c.Without, c.Target.Figure)
+				require.True(t, c.Target.Absolute || c.Without > 0, c.Target.Figure)
 				require.Positive(t, c.With, c.Target.Figure)
 			}
 			require.Positive(t, r.Pairs[0].With[CPU])
@@ -144,6 +148,54 @@ func TestPrint(t *testing.T) {
 	text, met = show(Result{Row: "a", Engine: SQLite, Problem: "it fell over"})
 	require.False(t, met)
 	require.Contains(t, text, "it fell over")
+}
+
+// A made document has as many operations as it may have, and is nearly as large as it may be.
+func TestSynthetic(t *testing.T) {
+	t.Parallel()
+	text := synthetic(1, MostOperations)
+	n, err := io.Copy(io.Discard, text)
+	require.NoError(t, err)
+	require.LessOrEqual(t, n, int64(mostBytes))
+	require.Greater(t, n, int64(mostBytes)*9/10)
+
+	all, err := io.ReadAll(synthetic(2, 300))
+	require.NoError(t, err)
+	d, err := documents.Open(all)
+	require.NoError(t, err)
+	list, err := d.Operations()
+	require.NoError(t, err)
+	names := map[string]bool{}
+	for r := range list {
+		require.Nil(t, r.Left)
+		names[r.Action.Name] = true
+	}
+	require.Len(t, names, 300)
+}
+
+// Of a folder, the largest documents are taken, and again if there are fewer.
+func TestDocuments(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for name, text := range map[string]string{"a.json": "1", "b.json": "22", "c.txt": "333"} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
+	}
+	b := New(clock.System(), Options{Documents: folder}, 0)
+	list, err := b.documents(3, 0)
+	require.NoError(t, err)
+	var texts []string
+	for _, d := range list {
+		file, err := d.open()
+		require.NoError(t, err)
+		text, err := io.ReadAll(file)
+		require.NoError(t, err)
+		require.NoError(t, file.Close())
+		texts = append(texts, d.slug+" "+string(text))
+	}
+	require.Equal(t, []string{"document-0 22", "document-1 1", "document-2 22"}, texts)
+	b.Documents = t.TempDir()
+	_, err = b.documents(3, 0)
+	require.ErrorContains(t, err, "no documents")
 }
 
 // A row that there is not is an error that names those that there are.

@@ -28,7 +28,9 @@ const (
 type API struct {
 	base               string
 	header, credential string
-	client             *http.Client
+	// environment is the one in which a user calls; keys have their own.
+	environment string
+	client      *http.Client
 }
 
 // Credentials are those of the user that development mode creates.
@@ -134,12 +136,20 @@ func (a *API) Do(ctx context.Context, method, path string, body any) (status int
 		}
 		content = bytes.NewReader(text)
 	}
+	return a.send(ctx, method, path, "application/json", content)
+}
+
+func (a *API) send(ctx context.Context, method, path, contentType string, content io.Reader) (status int,
+	response []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, a.base+path, content)
 	if err != nil {
 		return 0, nil, fmt.Errorf("%s %s: %w", method, path, err)
 	}
-	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Content-Type", contentType)
 	req.Header.Set(a.header, a.credential)
+	if a.environment != "" {
+		req.Header.Set("Environment-Id", a.environment)
+	}
 	resp, err := a.client.Do(req)
 	if err != nil {
 		return 0, nil, fmt.Errorf("%s %s: %w", method, path, err)
@@ -162,6 +172,13 @@ func (a *API) WithKeyOf(other *API) *API {
 // CreateEnvironment creates another environment as the user that development mode has created, and returns what calls
 // the gateway with a key of it.
 func (a *API) CreateEnvironment(ctx context.Context, user Credentials, name string) (*API, error) {
+	key, _, err := a.CreateCatalog(ctx, user, name)
+	return key, err
+}
+
+// CreateCatalog is CreateEnvironment and also returns what calls the gateway as the user, who may import documents into
+// the environment.
+func (a *API) CreateCatalog(ctx context.Context, user Credentials, name string) (key, member *API, err error) {
 	var session struct {
 		AccessToken string `json:"access_token"`
 	}
@@ -174,17 +191,18 @@ func (a *API) CreateEnvironment(ctx context.Context, user Credentials, name stri
 		err = json.Unmarshal(response, &session)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	member := &API{base: a.base, header: "Authorization", credential: "Bearer " + session.AccessToken, client: a.client}
+	member = &API{base: a.base, header: "Authorization", credential: "Bearer " + session.AccessToken, client: a.client}
 	var environment struct{ ID string }
 	if err := member.create(ctx, "/team/environments", map[string]any{"name": name}, &environment); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var key struct{ Key string }
+	member.environment = environment.ID
+	var created struct{ Key string }
 	err = member.create(ctx, "/api-keys", map[string]any{"name": name, "environment_id": environment.ID,
-		"grants": []map[string]any{{"routes": []string{"webhooks", "connections", "events"}}}}, &key)
-	return NewAPI(a.base, key.Key), err
+		"grants": []map[string]any{{"routes": []string{"webhooks", "connections", "events", "catalog"}}}}, &created)
+	return NewAPI(a.base, created.Key), member, err
 }
 
 // SaveProfile writes the response of an admin listener to a GET of target into the file at path. The response may take
