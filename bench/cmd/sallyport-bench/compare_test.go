@@ -26,7 +26,8 @@ func TestCompareFlags(t *testing.T) {
 	for _, args := range [][]string{
 		{"compare", "--rows", "nothing"}, {"compare", "--pairs", "0"}, {"compare", "--events", "0"},
 		{"compare", "--waiting", "20000001"}, {"compare", "--rate", "0"}, {"compare", "--engines", "other"},
-		{"compare", "--actions", "0"}, {"nodes", "--nodes", "9"}, {"nodes", "--nodes", "0"}, {"nodes", "--receive", "2", "--nodes", "1"},
+		{"compare", "--actions", "0"}, {"nodes", "--nodes", "9"}, {"nodes", "--nodes", "0"},
+		{"nodes", "--receive", "2", "--nodes", "1"},
 		{"nodes", "--connections", "0"},
 	} {
 		var out, progress bytes.Buffer

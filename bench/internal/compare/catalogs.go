@@ -34,11 +34,12 @@ const (
 	mostActive = 95
 	// mostDistinct is how many of a folder are different.
 	mostDistinct = 50
-	// mostBytes is the size of the largest document that can be imported, and MostOperations how many operations it may
-	// have. bytesEach is how many bytes an operation of a made document has.
-	mostBytes      = 64 << 20
+	// mostBytes is the size of the largest document that can be imported.
+	mostBytes = 64 << 20
+	// MostOperations is how many operations a document may have.
 	MostOperations = 50_000
-	bytesEach      = mostBytes / MostOperations
+	// bytesEach is how many bytes an operation of a made document has.
+	bytesEach = mostBytes / MostOperations
 	// hostileRate is how many searches a second the environment makes that imports documents.
 	hostileRate = 100
 )
@@ -107,7 +108,7 @@ func (b *Bench) documents(most, operations int) ([]document, error) {
 	for i := range most { // again from the largest one, because small ones add little
 		path := files[i%min(len(files), mostDistinct)].path
 		found = append(found, document{fmt.Sprintf("document-%d", i), func() (io.ReadCloser, error) {
-			return os.Open(path) //nolint:gosec // the user names the folder
+			return os.Open(path)
 		}})
 	}
 	return found, nil
@@ -122,8 +123,8 @@ func synthetic(number, operations int) io.ReadCloser {
 	r, w := io.Pipe()
 	go func() {
 		out := bufio.NewWriterSize(w, 1<<16)
-		_, _ = fmt.Fprintf(out, `{"openapi":"3.0.3","info":{"title":"Made %d","version":"1"},"components":{"securitySchemes":`+
-			`{"token":{"type":"http","scheme":"bearer"}},"schemas":{`, number) // the writer keeps its error
+		_, _ = fmt.Fprintf(out, `{"openapi":"3.0.3","info":{"title":"Made %d","version":"1"},"components":{`+
+			`"securitySchemes":{"token":{"type":"http","scheme":"bearer"}},"schemas":{`, number) // the writer keeps its error
 		for i, noun := range nouns {
 			_, _ = fmt.Fprintf(out, `%s"%s":{"type":"object","properties":{"id":{"type":"string"},"parent":{"$ref":`+
 				`"#/components/schemas/%s"},"name":{"type":"string","description":"The name of the %s."}}}`,

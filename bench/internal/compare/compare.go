@@ -113,8 +113,8 @@ type Options struct {
 	PerSecond, Connections int
 	// Fill is how many events a database holds that has grown, Waiting how many deliveries wait in one that is behind.
 	Fill, Waiting int
-	// Documents is a folder with descriptions of APIs; empty means made ones, of which the largest have Operations. Actions
-	// is how many a catalog has at least.
+	// Documents is a folder with descriptions of APIs; empty means made ones, of which the largest have Operations.
+	// Actions is how many a catalog has at least.
 	Documents           string
 	Actions, Operations int
 	Pairs               int

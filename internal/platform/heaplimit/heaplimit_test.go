@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The limit is the first one and all that was added, in whatever order; without a limit nothing happens.
+// The limit is the first one and all that was added, in any order; without a limit nothing happens.
 func TestAdd(t *testing.T) {
 	t.Parallel()
 	var last int64

@@ -17,7 +17,7 @@ type parser struct {
 
 // byte returns the byte at a place; 0, which is nowhere in JSON, after the end.
 func (p *parser) byte(at int) byte {
-	if i := at - p.base; uint(i) < uint(len(p.piece)) { //nolint:gosec // a negative one is a large one
+	if i := at - p.base; uint(i) < uint(len(p.piece)) { // a negative one is a large one
 		return p.piece[i]
 	}
 	return p.load(at)

@@ -391,8 +391,8 @@ func short(text string, limit int) string {
 	return strings.TrimSpace(text[:end]) + "…"
 }
 
-// OpenAny reads a document of any format: JSON, YAML, or a GraphQL schema as text. A document in JSON is never in memory
-// as a whole. Errors are *Problem.
+// OpenAny reads a document of any format: JSON, YAML, or a GraphQL schema as text. A document in JSON is never in
+// memory as a whole. Errors are *Problem.
 func OpenAny(text *longtext.Text) (*Document, error) {
 	// A beginning says all about a document that has a value in it; otherwise, all of it is needed.
 	if beginning := text.From(0); Sniff(beginning) == JSON && bytes.ContainsAny(beginning, `"[}`) {

@@ -12,7 +12,7 @@ import (
 	"sallyport/internal/platform/testkit"
 )
 
-// What is in memory of indexes is not part of what the heap may have for other work.
+// The indexes in memory are not part of what the heap may have for other work.
 func TestIndexesRaiseTheLimitOfTheHeap(t *testing.T) { //nolint:paralleltest // the limit is that of the process
 	const base = math.MaxInt64 / 4
 	dir := t.TempDir()
