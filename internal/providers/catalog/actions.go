@@ -91,6 +91,9 @@ func (a *Actions) len() (n int) {
 	return n
 }
 
+// hides reports whether an action of a layer may be hidden.
+func (a *Actions) hides(of int) bool { return of > 0 || a.config.Chooses() }
+
 // isHidden reports whether an action of a layer is not shown, because an earlier layer has one of its name or because
 // the provider configuration leaves it out.
 func (a *Actions) isHidden(of int, s *actions.Summary) bool {
@@ -123,6 +126,10 @@ type Conditions struct {
 	Deprecated *bool
 }
 
+func (c *Conditions) isEmpty() bool {
+	return c.MaxRisk == "" && len(c.Operations) == 0 && len(c.Flags) == 0 && c.Deprecated == nil && len(c.Tags) == 0
+}
+
 func (c *Conditions) match(s *actions.Summary, r *risk.Risk) bool {
 	if c.MaxRisk != "" && r.Level.Above(c.MaxRisk) {
 		return false
@@ -149,17 +156,16 @@ func (a *Actions) list(c *Conditions, after string, ascending bool, limit int) [
 	}
 	out := []Summary{}
 	for len(out) < limit {
-		next := -1
+		next, first := -1, ""
 		for i := range merged {
-			s := merged[i].summary()
-			if s != nil && (next < 0 || precedes(s.Name, merged[next].summary().Name, ascending)) {
-				next = i
+			if name, ok := merged[i].name(); ok && (next < 0 || precedes(name, first, ascending)) {
+				next, first = i, name
 			}
 		}
 		if next < 0 {
 			break
 		}
-		s := merged[next].summary()
+		s := merged[next].x.Sorted(merged[next].place)
 		merged[next].step()
 		if a.isHidden(next, s) {
 			continue
@@ -192,18 +198,18 @@ func newWalker(x *actionindex.Index, after string, ascending bool) walker {
 		return walker{x, x.Len() - 1, -1}
 	default:
 		place := x.After(after) - 1
-		if place >= 0 && x.Sorted(place).Name == after {
+		if place >= 0 && x.SortedName(place) == after {
 			place--
 		}
 		return walker{x, place, -1}
 	}
 }
 
-func (w *walker) summary() *actions.Summary {
+func (w *walker) name() (name string, ok bool) {
 	if w.place < 0 || w.place >= w.x.Len() {
-		return nil
+		return "", false
 	}
-	return w.x.Sorted(w.place)
+	return w.x.SortedName(w.place), true
 }
 
 func (w *walker) step() { w.place += w.pace }
@@ -317,13 +323,18 @@ func (s *Service) search(sets []*Actions, text string, c *Conditions) []Summary 
 			named = append(named, set.names())
 		}
 	}
-	of := func(segment, doc int) (*Actions, int, *actions.Summary) {
+	of := func(segment int) (*Actions, int, *actionindex.Index) {
 		p := places[segment]
-		return p.set, p.layer, p.set.layers[p.layer].index.Summary(doc)
+		return p.set, p.layer, p.set.layers[p.layer].index
 	}
+	all := c.isEmpty()
 	hits := s.searcher.Search(segments, text, fulltext.Options{Limit: MaxFound,
 		Boosts: actionindex.Boosts(text, named), Accept: func(segment, doc int) bool {
-			set, layer, summary := of(segment, doc)
+			set, layer, index := of(segment)
+			if all && !set.hides(layer) {
+				return true // nearly always, without the summary
+			}
+			summary := index.Summary(doc)
 			if set.isHidden(layer, summary) {
 				return false
 			}
@@ -332,8 +343,8 @@ func (s *Service) search(sets []*Actions, text string, c *Conditions) []Summary 
 		}})
 	out := make([]Summary, len(hits))
 	for i, h := range hits {
-		set, _, summary := of(h.Segment, h.Doc)
-		out[i] = set.summarize(summary)
+		set, _, index := of(h.Segment)
+		out[i] = set.summarize(index.Summary(h.Doc))
 	}
 	return out
 }

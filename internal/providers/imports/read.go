@@ -416,12 +416,8 @@ func (r *reader) storeIndex(ctx context.Context) error {
 	if err != nil {
 		return err //nolint:wrapcheck // it says what failed
 	}
-	encoded, err := index.Encode()
-	if err != nil {
-		return err //nolint:wrapcheck // it says what failed
-	}
 	number := int64(0)
-	return eachPiece(bytes.NewReader(encoded), func(piece []byte) error {
+	return eachPiece(bytes.NewReader(index.Encode()), func(piece []byte) error {
 		p := part{number, r.packer.pack(piece)}
 		number++
 		r.waiting = append(r.waiting, p)

@@ -22,7 +22,8 @@ func TestImportWithoutDocumentation(t *testing.T) {
 	require.ErrorContains(t, err, "docs_url: must be an https URL")
 	builtin, err := registry.Builtin()
 	require.NoError(t, err)
-	_, problems, err := registry.Lint(fstest.MapFS{"acme.yaml": {Data: []byte(text), Mode: 0o644}}, "", builtin)
+	_, problems, err := registry.Lint(fstest.MapFS{"acme.yaml": {Data: []byte(text), Mode: 0o644}},
+		registry.LintOptions{Builtin: builtin})
 	require.NoError(t, err)
 	require.Len(t, problems, 1)
 	require.Equal(t, "docs_url", problems[0].Field)
