@@ -59,7 +59,7 @@ func TestSummaries(t *testing.T) {
 	})
 }
 
-// Bytes that are no index are refused, whichever they are; none makes a reader fail.
+// Bytes that are no index are refused, and none makes a reader fail.
 func FuzzDecode(f *testing.F) {
 	b := NewBuilder("acme", "Acme")
 	for _, name := range []string{"get_thing", "list_things"} {
