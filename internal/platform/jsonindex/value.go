@@ -130,26 +130,19 @@ func (v Value) Get(name string) Value {
 		return Value{}
 	}
 	v = v.open()
-	end := v.x.next(v.i)
+	x := v.x
+	end := x.next(v.i)
 	if end-v.i >= largeObject {
 		return v.look(name)
 	}
 	found := Value{}
-	for i := v.i + containerWords; i < end; i = v.x.next(i + leafWords) {
-		if v.x.is(i, name) {
-			found = Value{v.x, i + leafWords}
+	for i := v.i + containerWords; i < end; i = x.next(i + leafWords) {
+		if w := x.at(i); w.flag() && x.text.Has(w.start()+1, name, '"') && strings.IndexByte(name, '"') < 0 ||
+			!w.flag() && x.textOf(i) == name {
+			found = Value{x, i + leafWords}
 		}
 	}
 	return found
-}
-
-// is reports whether a string is equal to a name.
-func (x *Index) is(i uint32, name string) bool {
-	w := x.at(i)
-	if !w.flag() {
-		return x.textOf(i) == name
-	}
-	return x.text.Has(w.start()+1, name, '"') && strings.IndexByte(name, '"') < 0
 }
 
 func (v Value) look(name string) Value {

@@ -141,11 +141,20 @@ func (t *Text) Has(at int, text string, after byte) bool {
 	if end >= t.size {
 		return false
 	}
-	if at>>pageBits == end>>pageBits || t.pages == nil {
-		piece := t.From(at)
-		return piece[len(text)] == after && string(piece[:len(text)]) == text
+	var piece []byte
+	switch {
+	case t.pages == nil:
+		piece = t.whole[at : end+1]
+	case at>>pageBits == end>>pageBits:
+		p := &t.pages[at>>pageBits]
+		if p.text == nil {
+			t.page(at >> pageBits)
+		}
+		p.used = true
+		piece = p.text[at&(pageSize-1) : end&(pageSize-1)+1]
+	default:
+		piece = t.Slice(at, end+1)
 	}
-	piece := t.Slice(at, end+1)
 	return piece[len(text)] == after && string(piece[:len(text)]) == text
 }
 

@@ -84,7 +84,7 @@ func (r *scanner) count() int {
 		r.wrong = true
 		return 0
 	}
-	return int(n)
+	return int(n) //nolint:gosec // it is bounded above
 }
 
 func (r *scanner) summary() *actions.Summary {

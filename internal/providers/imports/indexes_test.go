@@ -1,9 +1,12 @@
 package imports
 
 import (
+	"context"
 	"math"
 	"runtime/debug"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -31,4 +34,18 @@ func TestIndexesRaiseTheLimitOfTheHeap(t *testing.T) { //nolint:paralleltest // 
 		require.Positive(t, index.Size())
 		require.EqualValues(t, base+index.Size()/4*5, debug.SetMemoryLimit(-1))
 	}
+}
+
+// A document is stored with a rest after each of its parts, so that a large one does not take the writer for itself.
+func TestDocumentsArriveWithRests(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		rests := 0
+		w.svc.pause = func(context.Context, time.Duration) { rests++ }
+		text := document("api.acme.example", "GET /a get_a") + strings.Repeat(" ", 2*partBytes)
+		m := w.create("acme", text)
+		require.EqualValues(t, len(text), m.Document.Bytes)
+		require.Equal(t, 3, rests)
+	})
 }

@@ -205,11 +205,13 @@ func errTooLarge() error {
 		fmt.Sprintf("The document is larger than %d MiB", documents.MaxBytes>>20))
 }
 
-// receive stores a document in parts.
+// receive stores a document in parts. It rests between them as a worker does: to compress a part takes a core, and to
+// store it, on SQLite, the writer.
 func (s *Service) receive(ctx context.Context, m *Import, document io.Reader) error {
 	sum := sha256.New()
 	number := int64(0)
 	err := eachPiece(document, func(piece []byte) error {
+		began := s.cfg.Clock.Now()
 		if m.Document.Bytes += int64(len(piece)); m.Document.Bytes > documents.MaxBytes {
 			return errTooLarge()
 		}
@@ -217,7 +219,11 @@ func (s *Service) receive(ctx context.Context, m *Import, document io.Reader) er
 		p := part{number, s.packer.pack(piece)}
 		number++
 		m.StoredBytes += int64(len(p.data))
-		return s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error { return storePart(ctx, tx, m, partDocument, p) })
+		if err := s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error { return storePart(ctx, tx, m, partDocument, p) }); err != nil {
+			return err
+		}
+		s.pause(ctx, s.cfg.Clock.Now().Sub(began))
+		return ctx.Err() //nolint:wrapcheck // the request has ended
 	})
 	if err != nil {
 		return err
