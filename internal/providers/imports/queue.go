@@ -106,13 +106,16 @@ func (s *Service) recordFailure(ctx context.Context, tx *sql.Tx, f jobs.Failure)
 	return err //nolint:wrapcheck // the queue says what failed
 }
 
-// rest waits as long as the work before has taken, so that an import takes half of a core at most and leaves room for
-// requests.
+// restFactor is how many times as long as its work an import rests.
+const restFactor = 3
+
+// rest waits three times as long as the work before has taken, so that an import takes a quarter of a core at most and
+// leaves room for requests: the collector takes as much again for what it has allocated.
 func (s *Service) rest(ctx context.Context, worked time.Duration) {
 	if worked <= 0 {
 		return // the clock was set
 	}
-	timer := s.cfg.Clock.NewTimer(min(worked, time.Second))
+	timer := s.cfg.Clock.NewTimer(min(restFactor*worked, time.Second))
 	defer timer.Stop()
 	select {
 	case <-timer.C():
