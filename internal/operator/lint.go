@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"sallyport/internal/platform/longtext"
 	"sallyport/internal/providers/comparison"
 	"sallyport/internal/providers/documents"
 	"sallyport/internal/providers/registry"
@@ -86,7 +87,7 @@ func openDocuments(files map[string]string) (map[string]*documents.Document, err
 		if err != nil {
 			return nil, fmt.Errorf("read a document: %w", err)
 		}
-		if out[slug], err = documents.OpenAny(text); err != nil {
+		if out[slug], err = documents.OpenAny(longtext.Of(text)); err != nil {
 			return nil, fmt.Errorf("%s: %w", files[slug], err)
 		}
 	}

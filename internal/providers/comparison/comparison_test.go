@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/longtext"
 	"sallyport/internal/providers/actions"
 	"sallyport/internal/providers/comparison"
 	"sallyport/internal/providers/documents"
@@ -90,7 +91,7 @@ func provider(t *testing.T, text string) *registry.Provider {
 // compare returns the differences between actions and a document, one a line.
 func compare(t *testing.T, declared, document string) string {
 	t.Helper()
-	d, err := documents.OpenAny([]byte(document))
+	d, err := documents.OpenAny(longtext.Of([]byte(document)))
 	require.NoError(t, err)
 	found, err := comparison.Compare(provider(t, head+declared), d)
 	require.NoError(t, err)
@@ -191,7 +192,7 @@ func TestDifferences(t *testing.T) {
 // A definition without actions, and an operation that cannot be read, are said to be so, not passed over.
 func TestNothingToCompare(t *testing.T) {
 	t.Parallel()
-	d, err := documents.OpenAny([]byte(api))
+	d, err := documents.OpenAny(longtext.Of([]byte(api)))
 	require.NoError(t, err)
 	found, err := comparison.Compare(provider(t, strings.TrimSuffix(head, "actions:\n")), d)
 	require.NoError(t, err)
@@ -201,7 +202,7 @@ func TestNothingToCompare(t *testing.T) {
 		"      requestBody:\n        $ref: '#/components/gone'\n        content:", 1)
 	require.Contains(t, compare(t, one(create+"size: {type: integer}}"), broken),
 		"actions.inline.act: cannot be compared: the document's operation cannot be read: ")
-	d, err = documents.OpenAny([]byte(`{"openapi":"3.0.0","paths":[]}`))
+	d, err = documents.OpenAny(longtext.Of([]byte(`{"openapi":"3.0.0","paths":[]}`)))
 	require.NoError(t, err)
 	_, err = comparison.Compare(provider(t, head+one("method: GET, path: /a")), d)
 	require.ErrorContains(t, err, "paths must be an object")
@@ -233,8 +234,8 @@ func TestOtherFormats(t *testing.T) {
 // Of an action of GraphQL the field and its required arguments are compared.
 func TestGraphQL(t *testing.T) {
 	t.Parallel()
-	d, err := documents.OpenAny([]byte("type Query { thing(id: ID!, size: Int): String old: String @deprecated }\n" +
-		"type Mutation { change(id: ID!): String }\n"))
+	d, err := documents.OpenAny(longtext.Of([]byte("type Query { thing(id: ID!, size: Int): String old: String @deprecated }\n" +
+		"type Mutation { change(id: ID!): String }\n")))
 	require.NoError(t, err)
 	p := provider(t, head+one("method: POST, path: /graphql"))
 	for text, want := range map[string]string{
@@ -259,7 +260,7 @@ func TestGraphQL(t *testing.T) {
 		}
 		require.Equal(t, []comparison.Difference{{Field: "actions.inline.act", Message: want}}, found, text)
 	}
-	other, err := documents.OpenAny([]byte(api))
+	other, err := documents.OpenAny(longtext.Of([]byte(api)))
 	require.NoError(t, err)
 	p.Actions[0].Body.GraphQL = "{ thing(id: 1) }"
 	found, err := comparison.Compare(p, other)
