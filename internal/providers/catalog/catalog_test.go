@@ -246,7 +246,7 @@ func TestSearch(t *testing.T) {
 	w.known["github-eu"] = &configs.Config{Key: "github-eu", Provider: "github", Exclude: []string{"delete_*"},
 		Risk: []configs.RiskOverride{{Action: "create_issue", Level: risk.Critical}}}
 	for text, want := range map[string][2]string{
-		"create an issue": {"github", "create_issue"}, "send a message": {"slack", "chat_post_message"},
+		"create an issue": {"github", "create_issue"}, "send a message in slack": {"slack", "chat_post_message"},
 		"refund a payment": {"stripe", "create_refund"}, "list customers": {"stripe", "list_customers"},
 		"merge a pull request":        {"github", "merge_pull_request"},
 		"invite someone to a channel": {"slack", "conversations_invite"},

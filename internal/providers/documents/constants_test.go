@@ -24,7 +24,7 @@ func TestReadHeader(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "must be a name of a header", "Acme-Version": "must be a name of a header", ": x": "must be a name of a header",
 		"A B: x": "must be a name of a header", "Host: a": "must be a name of a header",
-		"Content-Length: 1": "must be a name",
+		"Content-Length: 1":      "must be a name",
 		"authorization: Basic x": "must not be a header with credentials", "Cookie: a=b": "must not be a header with cred",
 		"X-Auth-Token: x": "must not be a header with cred", "X-A:": "must have a value", "X-A: a\nB: c": "must have a value",
 		"X-A: ü": "must have a value", "X-A: ${client.id}": "must have a value without ${",
