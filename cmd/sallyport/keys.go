@@ -39,8 +39,11 @@ func (e *env) withStore(ctx context.Context, f func(s *operator.Store) error) er
 type keysCreate struct {
 	Name        string         `required:"" placeholder:"TEXT" help:"The purpose of the key."`
 	Environment string         `required:"" placeholder:"ID|NAME" help:"The environment that the key gives access to."`
-	Routes      []access.Route `required:"" placeholder:"ROUTE" help:"The routes that the key may use: webhooks (subscriptions, replays, and reading events), events (reading events), events:write (publishing events), connections, catalog (reading the catalog of actions)."`
+	Routes      []access.Route `required:"" placeholder:"ROUTE" help:"The routes that the key may use: webhooks (subscriptions, replays, and reading events), events (reading events), events:write (publishing events), connections, catalog (reading the catalog of actions), actions (running actions)."`
 	Connections []string       `placeholder:"CONNECTION_ID" help:"The connections that the key may use. Default: all of the environment."`
+	Actions     []string       `placeholder:"PATTERN" help:"The actions that the route actions may run, such as github/create_issue or github/*. Default: all."`
+	Methods     []string       `placeholder:"METHOD" help:"The HTTP methods that these actions may have. Default: all."`
+	MaxRisk     string         `placeholder:"LEVEL" help:"The highest risk that these actions may have: low, medium, high or critical. Default: any."`
 	SourceCIDRs []string       `name:"source-cidrs" placeholder:"CIDR" help:"The networks that the key works from. Default: all."`
 	keyRate
 	ExpiresIn time.Duration `default:"2160h" placeholder:"DURATION" help:"The time until the key expires. Default: 90 days."`
@@ -71,7 +74,15 @@ func (c *keysCreate) Validate() error {
 	if c.ExpiresIn <= 0 {
 		return errors.New("--expires-in must be above 0")
 	}
+	if !c.calls().Empty() && !slices.Contains(c.Routes, access.RouteActions) {
+		return errors.New("--actions, --methods and --max-risk need the route actions")
+	}
 	return nil
+}
+
+// calls returns the limits of the actions that the key may run.
+func (c *keysCreate) calls() *access.CallLimits {
+	return &access.CallLimits{Actions: c.Actions, Methods: c.Methods, MaxRisk: c.MaxRisk}
 }
 
 // Run prints only the key on standard output, so that a script can read it.
@@ -80,6 +91,7 @@ func (c *keysCreate) Run(ctx context.Context, e *env) error {
 		k, text, err := s.CreateKey(ctx, e.clock.Now(), operator.KeyRequest{
 			Name: c.Name, Environment: c.Environment, Routes: slices.Compact(slices.Sorted(slices.Values(c.Routes))),
 			Lifetime: c.ExpiresIn, Connections: c.Connections, SourceCIDRs: c.SourceCIDRs, Rate: c.limit(),
+			Calls: c.calls(),
 		})
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"sallyport/internal/identity/apikeys"
@@ -25,6 +26,8 @@ type KeyRequest struct {
 	Environment string
 	// Routes are opened by one grant; none is a key that opens nothing.
 	Routes []access.Route
+	// Calls narrow the grant of the route that runs actions; nil does not.
+	Calls *access.CallLimits
 	// Lifetime is how long the key works; 0 means apikeys.DefaultKeyLifetime.
 	Lifetime time.Duration
 	// Connections are those that the grant is about; none stands for all.
@@ -77,6 +80,9 @@ type Grant struct {
 	Effect      apikeys.Effect `json:"effect"`
 	Routes      []access.Route `json:"routes"`
 	Connections []string       `json:"connections"`
+	Actions     []string       `json:"actions,omitempty"`
+	Methods     []string       `json:"methods,omitempty"`
+	MaxRisk     string         `json:"max_risk,omitempty"`
 	NotAfter    *httpapi.Time  `json:"not_after"`
 }
 
@@ -88,7 +94,7 @@ func (s *Store) CreateKey(ctx context.Context, now time.Time, r KeyRequest) (Key
 	}
 	n := apikeys.NewKey{Name: r.Name, Environment: env.ID, SourceCIDRs: r.SourceCIDRs, Rate: r.Rate}
 	if len(r.Routes) > 0 {
-		n.Grants = []apikeys.Grant{{Effect: apikeys.Allow, Routes: r.Routes, Connections: r.Connections}}
+		n.Grants = grantsOf(r)
 	}
 	if r.Lifetime != 0 {
 		expires := clock.Millis(now.Add(r.Lifetime))
@@ -99,6 +105,23 @@ func (s *Store) CreateKey(ctx context.Context, now time.Time, r KeyRequest) (Key
 		return Key{}, "", err
 	}
 	return keyOf(k, env.Name, now), text, nil
+}
+
+// grantsOf returns the grants of a new key: one, or two where that of the actions is narrowed.
+func grantsOf(r KeyRequest) []apikeys.Grant {
+	g := apikeys.Grant{Effect: apikeys.Allow, Routes: r.Routes, Connections: r.Connections}
+	if r.Calls.Empty() {
+		return []apikeys.Grant{g}
+	}
+	calls := g
+	calls.Routes, calls.Calls = []access.Route{access.RouteActions}, r.Calls
+	g.Routes = slices.DeleteFunc(slices.Clone(r.Routes), func(route access.Route) bool {
+		return route == access.RouteActions
+	})
+	if len(g.Routes) == 0 {
+		return []apikeys.Grant{calls}
+	}
+	return []apikeys.Grant{g, calls}
 }
 
 // ListKeys returns every API key of the team, newest first, with its state at the time given.
@@ -157,6 +180,9 @@ func keyOf(k apikeys.Key, environment string, now time.Time) Key {
 			NotAfter: httpapi.TimePtr(g.NotAfterMillis)}
 		if g.Connections == nil {
 			shown.Connections = []string{apikeys.AllConnections}
+		}
+		if l := g.Calls; l != nil {
+			shown.Actions, shown.Methods, shown.MaxRisk = l.Actions, l.Methods, l.MaxRisk
 		}
 		out.Grants = append(out.Grants, shown)
 	}

@@ -330,6 +330,9 @@ func auditGrant(g Grant) map[string]any {
 		out["connections"], out["more_connections"] = g.Connections[:auditedConnections],
 			len(g.Connections)-auditedConnections
 	}
+	if !g.Calls.Empty() {
+		out["calls"] = g.Calls
+	}
 	if g.NotAfterMillis != nil {
 		out["not_after"] = clock.Wire(clock.FromMillis(*g.NotAfterMillis))
 	}

@@ -89,16 +89,16 @@ func (c *credential) setSources(text sql.NullString) (err error) {
 	return err
 }
 
-const credentialGrantColumns = "g.id, g.effect, g.routes, g.connections, g.not_after_ms" //nolint:gosec // names columns
+const credentialGrantColumns = "g.id, g.effect, g.routes, g.connections, g.call_limits, g.not_after_ms" //nolint:gosec // names columns
 
 // storedGrant is a row of credentialGrantColumns, which is null where the join found none.
 type storedGrant struct {
-	id, effect, routes, connections sql.NullString
-	notAfter                        *int64
+	id, effect, routes, connections, calls sql.NullString
+	notAfter                               *int64
 }
 
 func (s *storedGrant) targets() []any {
-	return []any{&s.id, &s.effect, &s.routes, &s.connections, &s.notAfter}
+	return []any{&s.id, &s.effect, &s.routes, &s.connections, &s.calls, &s.notAfter}
 }
 
 func (s *storedGrant) grant() (Grant, error) {
@@ -106,6 +106,9 @@ func (s *storedGrant) grant() (Grant, error) {
 	err := json.Unmarshal([]byte(s.routes.String), &g.Routes)
 	if err == nil && s.connections.Valid {
 		g.Connections, err = decodeConnections(s.connections.String)
+	}
+	if err == nil {
+		err = g.decodeCalls(s.calls.String)
 	}
 	if err != nil {
 		return Grant{}, fmt.Errorf("decode grant %s: %w", g.ID, err)

@@ -3,6 +3,7 @@ package apikeys
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -47,6 +48,8 @@ type Grant struct {
 	// Connections are ids of connections, whether or not there are such connections now; nil stands for all of the key's
 	// environment, and for what is about none.
 	Connections []string
+	// Calls narrow the grant to some calls. Only grants of routes that open calls have them; nil does not narrow.
+	Calls *access.CallLimits
 	// NotAfterMillis is when the grant ends, in Unix milliseconds; nil for never. An ended grant neither opens nor closes.
 	NotAfterMillis *int64
 }
@@ -79,6 +82,7 @@ func (s *side) bound() access.Bound {
 // events denies webhooks: a caller that may create a subscription, replay or test reads events.
 func openGrants(grants []Grant, nowMillis int64) (opened *access.Grants, untilMillis int64) {
 	allowed, denied := map[access.Route]*side{}, map[access.Route]*side{}
+	var calls []access.CallGrant
 	untilMillis = math.MaxInt64
 	for i := range grants {
 		g := &grants[i]
@@ -94,6 +98,12 @@ func openGrants(grants []Grant, nowMillis int64) (opened *access.Grants, untilMi
 			set = allowed
 		}
 		for _, r := range g.Routes {
+			if opensCalls(r) {
+				calls = append(calls, access.CallGrant{Deny: g.Effect != Allow, Connections: g.bound(), Limits: g.Calls})
+				if g.Effect != Allow && !g.Calls.Empty() {
+					continue // it denies some calls, and closes no connection
+				}
+			}
 			if set[r] == nil {
 				set[r] = &side{}
 			}
@@ -108,7 +118,17 @@ func openGrants(grants []Grant, nowMillis int64) (opened *access.Grants, untilMi
 	webhooks := bounds[access.RouteWebhooks].Minus(noEvents)
 	bounds[access.RouteWebhooks] = webhooks
 	bounds[access.RouteEvents] = bounds[access.RouteEvents].Union(webhooks)
-	return access.NewGrants(bounds), untilMillis
+	return access.NewGrants(bounds).WithCalls(access.RouteActions, calls), untilMillis
+}
+
+// opensCalls reports whether a route opens calls to providers, which grants can narrow.
+func opensCalls(r access.Route) bool { return r == access.RouteActions }
+
+func (g *Grant) bound() access.Bound {
+	if g.Connections == nil {
+		return access.All()
+	}
+	return access.Only(g.Connections...)
 }
 
 // grantViolations adds every rule that the grants break, at locations that begin with at.
@@ -127,11 +147,61 @@ func grantViolations(v *apperr.Violations, at func(i int) string, grants []Grant
 			}
 		}
 		connectionViolations(v, at+"connections", g.Connections)
+		callViolations(v, at, g)
 		if end := g.NotAfterMillis; end != nil && *end <= nowMillis {
 			v.Add(at+"not_after", "future", "must be in the future")
 		}
 	}
 }
+
+// MaxGrantActions is how many patterns of actions a grant has at most.
+const MaxGrantActions = 100
+
+// actionPattern is the form of provider_config_key/action with * in either part.
+var actionPattern = regexp.MustCompile(`^[a-z0-9*][a-z0-9*_-]{0,62}/[a-z0-9*_]{1,48}$`)
+
+// callViolations adds the rules that the limits of a grant's calls break.
+func callViolations(v *apperr.Violations, at string, g *Grant) {
+	l := g.Calls
+	if l == nil {
+		return
+	}
+	for _, field := range []struct {
+		name  string
+		given bool
+	}{{"actions", l.Actions != nil}, {"methods", l.Methods != nil}, {"max_risk", l.MaxRisk != ""}} {
+		if field.given && slices.ContainsFunc(g.Routes, func(r access.Route) bool { return !opensCalls(r) }) {
+			v.Add(at+field.name, "route", "is for grants of the route actions alone")
+		}
+	}
+	if l.Actions != nil && (len(l.Actions) == 0 || len(l.Actions) > MaxGrantActions) {
+		v.Add(at+"actions", "max_items", fmt.Sprintf("must have 1 to %d patterns", MaxGrantActions))
+	}
+	for j, pattern := range l.Actions[:min(len(l.Actions), MaxGrantActions)] {
+		if !actionPattern.MatchString(pattern) {
+			v.Add(fmt.Sprintf("%sactions[%d]", at, j), "pattern", "must be the key of a provider configuration, a slash and an "+
+				"action, such as github/create_issue or github/*")
+		}
+	}
+	if l.Methods != nil && len(l.Methods) == 0 {
+		v.Add(at+"methods", "min_items", "must have at least one method")
+	}
+	for j, method := range l.Methods {
+		if !slices.Contains(GrantMethods(), method) {
+			v.Add(fmt.Sprintf("%smethods[%d]", at, j), "enum", "must be one of "+strings.Join(GrantMethods(), ", "))
+		}
+	}
+	switch {
+	case l.MaxRisk == "":
+	case !slices.Contains(access.RiskLevels(), l.MaxRisk):
+		v.Add(at+"max_risk", "enum", "must be one of "+strings.Join(access.RiskLevels(), ", "))
+	case g.Effect == Deny:
+		v.Add(at+"max_risk", "effect", "is for grants that allow")
+	}
+}
+
+// GrantMethods returns the methods that a grant can name.
+func GrantMethods() []string { return []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} }
 
 // maxConnectionBytes bounds the id of a connection.
 const maxConnectionBytes = 255

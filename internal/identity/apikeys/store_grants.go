@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/page"
 )
@@ -24,9 +25,25 @@ func grantColumns(r *grantRow) db.Columns {
 		db.Col("effect", &r.Effect),
 		db.Col("routes", db.JSON(&r.Routes)),
 		db.Col("connections", nullList[string]{&r.Connections, encodeConnections, decodeConnections}),
+		db.Col("call_limits", db.Text(r.encodeCalls, r.decodeCalls)),
 		db.Col("not_after_ms", &r.NotAfterMillis),
 		db.Col("created_ms", &r.createdMillis),
 	}
+}
+
+func (g *Grant) encodeCalls() (string, error) {
+	if g.Calls.Empty() {
+		return "", nil
+	}
+	return db.EncodeJSON(g.Calls)
+}
+
+func (g *Grant) decodeCalls(text string) error {
+	if g.Calls = nil; text == "" {
+		return nil
+	}
+	g.Calls = new(access.CallLimits)
+	return db.DecodeJSON(text, g.Calls)
 }
 
 func encodeConnections(list []string) (string, error) { return db.EncodeJSON(list) }
@@ -39,7 +56,7 @@ func decodeConnections(text string) ([]string, error) {
 
 var storeGrants = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
 	Before: "INSERT INTO api_key_grants (" + grantColumns(new(grantRow)).Names() + ")",
-	Types:  []string{"text", "text", "text", "text", "text", "bigint", "bigint"},
+	Types:  []string{"text", "text", "text", "text", "text", "text", "bigint", "bigint"},
 }
 
 func insertGrants(ctx context.Context, d *db.DB, tx *sql.Tx, keyID string, grants []Grant, nowMillis int64) error {

@@ -27,11 +27,13 @@ const (
 	RouteConnections Route = "connections"
 	// RouteCatalog opens the catalog of providers and actions, for reading.
 	RouteCatalog Route = "catalog"
+	// RouteActions opens running actions, as far as the grant's actions, methods and risk permit.
+	RouteActions Route = "actions"
 )
 
 // Routes returns every route.
 func Routes() []Route {
-	return []Route{RouteWebhooks, RouteEvents, RouteEventsWrite, RouteConnections, RouteCatalog}
+	return []Route{RouteWebhooks, RouteEvents, RouteEventsWrite, RouteConnections, RouteCatalog, RouteActions}
 }
 
 // Schema returns the schema with the routes, for the API.

@@ -40,6 +40,9 @@ func TestSystemRoles(t *testing.T) {
 		access.CatalogRead:        everybody,
 		access.CatalogWrite:       building,
 		access.CatalogRisk:        {owner, admin},
+		access.ActionsExecute:     building,
+		access.ExecutionsRead:     {owner, admin, developer, approver, auditor},
+		access.CallsRead:          {owner, admin, developer, approver, auditor},
 		access.EventsReplay:       building,
 		access.EventsWrite:        building,
 		access.EventsExpunge:      building,
@@ -66,7 +69,7 @@ func TestSystemRoles(t *testing.T) {
 func TestOrderOfPermissions(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []access.Permission{access.ConnectionsRead, access.ConfigsRead, access.CatalogRead,
-		access.SubscriptionsRead,
+		access.ExecutionsRead, access.CallsRead, access.SubscriptionsRead,
 		access.EventsRead, access.TeamRead, access.MembersRead, access.RolesRead, access.EnvironmentsRead, access.APIKeysRead,
 		access.AuditRead, access.AuditExport, access.SSORead}, access.Auditor.Permissions())
 	for _, r := range access.SystemRoles() {

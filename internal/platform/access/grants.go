@@ -4,6 +4,8 @@ package access
 // and shared by its requests. A nil *Grants opens nothing.
 type Grants struct {
 	bounds map[Route]Bound
+	// calls are the grants for calls, by the routes that open them.
+	calls map[Route][]CallGrant
 }
 
 // NewGrants returns grants with these bounds. A route that is missing from the map is closed.
@@ -23,7 +25,7 @@ func Open(routes ...Route) *Grants {
 	for _, r := range routes {
 		bounds[r] = All()
 	}
-	return NewGrants(bounds)
+	return NewGrants(bounds).WithCalls(RouteActions, []CallGrant{{Connections: bounds[RouteActions]}})
 }
 
 // Bound returns the connections for which the route is open.

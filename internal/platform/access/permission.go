@@ -32,6 +32,9 @@ const (
 	CatalogRead        Permission = "catalog:read"
 	CatalogWrite       Permission = "catalog:write"
 	CatalogRisk        Permission = "catalog:risk"
+	ActionsExecute     Permission = "actions:execute"
+	ExecutionsRead     Permission = "executions:read"
+	CallsRead          Permission = "calls:read"
 	SubscriptionsRead  Permission = "webhook_subscriptions:read"
 	SubscriptionsWrite Permission = "webhook_subscriptions:write"
 	EventsRead         Permission = "webhook_events:read"
@@ -122,6 +125,12 @@ var registry = sync.OnceValue(func() []PermissionInfo { //nolint:gochecknoglobal
 			Meaning: "Import descriptions of APIs, and activate and delete imports."},
 		{Permission: CatalogRisk, Level: LevelEnvironment, Roles: []Role{Owner, Admin},
 			Meaning: "Override risks of actions with lower ones, and trust documents to state them."},
+		{Permission: ActionsExecute, Level: LevelEnvironment, Roles: builders, Routes: []Route{RouteActions},
+			Meaning: "Run actions with the credentials of connections, and see one's own executions."},
+		{Permission: ExecutionsRead, Level: LevelEnvironment, Roles: []Role{Owner, Admin, Developer, Approver, Auditor},
+			Meaning: "See the executions of all callers, with their inputs and outputs."},
+		{Permission: CallsRead, Level: LevelEnvironment, Roles: []Role{Owner, Admin, Developer, Approver, Auditor},
+			Meaning: "See which calls were made to providers, and what was decided about them."},
 		{Permission: SubscriptionsRead, Level: LevelEnvironment, Roles: everyone, Routes: []Route{RouteWebhooks},
 			Meaning: "See webhook subscriptions and their statistics. The query of a forward URL is masked without " +
 				"webhook_subscriptions:write."},

@@ -287,7 +287,7 @@ func TestDocument(t *testing.T) {
 		require.True(t, key.ReadOnly)
 		require.True(t, strings.HasPrefix(key.Description, "Generated"))
 		require.NotContains(t, schemas["identity.APIKey"].Properties, "key")
-		require.Equal(t, []string{"webhooks", "events", "events:write", "connections", "catalog"},
+		require.Equal(t, []string{"webhooks", "events", "events:write", "connections", "catalog", "actions"},
 			schemas["identity.NewGrant"].Properties["routes"].Items.Enum)
 		require.Equal(t, []any{"allow", "deny"}, schemas["identity.NewGrant"].Properties["effect"].Enum)
 		require.Equal(t, []any{"active", "disabled", "revoked", "expired"},

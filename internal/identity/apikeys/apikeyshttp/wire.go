@@ -53,6 +53,8 @@ type newGrant struct {
 	// - `events`: reading events.
 	// - `events:write`: publishing events.
 	// - `connections`: connections.
+	// - `catalog`: reading the catalog of actions.
+	// - `actions`: running actions, and one's own executions.
 	//
 	// Denying `events` also denies reading events through `webhooks`.
 	Routes []access.Route `json:"routes" minItems:"1" uniqueItems:"true" example:"[\"webhooks\"]"`
@@ -60,6 +62,14 @@ type newGrant struct {
 	// connections of the environment and data without a connection. The grants of a key can name 1000 connections in
 	// total. Default `["*"]`.
 	Connections []string `json:"connections,omitempty" minItems:"1" maxItems:"1000" default:"*" example:"[\"acme-production\"]"`
+	// Which actions the grant is about, for the route `actions` alone: the key of a provider configuration, a slash and the
+	// name of an action. `*` in either part stands for any characters. Default: all actions.
+	Actions []string `json:"actions,omitempty" minItems:"1" maxItems:"100" uniqueItems:"true" example:"[\"github/*\"]"`
+	// Which HTTP methods the actions may have, for the route `actions` alone. Default: all.
+	Methods []string `json:"methods,omitempty" minItems:"1" uniqueItems:"true" enum:"GET,HEAD,POST,PUT,PATCH,DELETE" example:"[\"GET\"]"`
+	// The highest risk that an action may have, for the route `actions` alone and for grants that allow. An action whose
+	// risk is `unknown` counts as `high`. Default: any risk.
+	MaxRisk string `json:"max_risk,omitempty" enum:"low,medium,high,critical" example:"medium"`
 	// When the grant ends; in the future. An ended grant neither allows nor denies. Default: never.
 	NotAfter *httpapi.Time `json:"not_after,omitempty" example:"2027-01-31T00:00:00.000Z"`
 }
@@ -130,6 +140,12 @@ type grant struct {
 	// The connections that the grant covers, by their `connection_id`. `*` alone covers all connections of the environment
 	// and data without a connection.
 	Connections []string `json:"connections" example:"[\"*\"]"`
+	// Which actions the grant is about; absent for all, and for routes that run none.
+	Actions []string `json:"actions,omitempty" example:"[\"github/*\"]"`
+	// Which HTTP methods the actions may have; absent for all.
+	Methods []string `json:"methods,omitempty" example:"[\"GET\"]"`
+	// The highest risk that an action may have; absent for any.
+	MaxRisk string `json:"max_risk,omitempty" enum:"low,medium,high,critical" example:"medium"`
 	// When the grant ends; `null` for never.
 	NotAfter *httpapi.Time `json:"not_after" nullable:"true" example:"2027-01-31T00:00:00.000Z"`
 }
@@ -155,6 +171,9 @@ func (g newGrant) input() apikeys.Grant {
 		Connections: g.Connections, NotAfterMillis: g.NotAfter.MillisPtr()}
 	if g.Effect == "" {
 		in.Effect = apikeys.Allow // the default, which is not set where the body is invalid
+	}
+	if l := (&access.CallLimits{Actions: g.Actions, Methods: g.Methods, MaxRisk: g.MaxRisk}); !l.Empty() {
+		in.Calls = l
 	}
 	if slices.Equal(g.Connections, []string{apikeys.AllConnections}) {
 		in.Connections = nil
@@ -195,6 +214,9 @@ func viewGrant(g apikeys.Grant) grant {
 		Connections: g.Connections, NotAfter: httpapi.TimePtr(g.NotAfterMillis)}
 	if g.Connections == nil {
 		out.Connections = []string{apikeys.AllConnections}
+	}
+	if l := g.Calls; l != nil {
+		out.Actions, out.Methods, out.MaxRisk = l.Actions, l.Methods, l.MaxRisk
 	}
 	return out
 }
