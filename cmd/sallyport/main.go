@@ -49,6 +49,9 @@ type cli struct {
 	Rejections    rejectionsCommand    `cmd:"" help:"List rejected requests over the API."`
 	Listen        listenCommand        `cmd:"" help:"Forward events to a URL on this machine as they arrive, signed by the gateway, with their original headers and body. The provider's own signature is left out: only a subscription to raw webhooks gets it."`
 
+	Actions    actionsCommand    `cmd:"" help:"Run actions with the credentials of connections over the API."`
+	Executions executionsCommand `cmd:"" help:"List and show what came of actions over the API."`
+
 	Catalog   catalogCommand   `cmd:"" help:"Search the catalog of actions over the API, and import descriptions of APIs into it."`
 	Providers providersCommand `cmd:"" help:"List, show and check provider definitions."`
 	Webhooks  webhooksCommand  `cmd:"" help:"Verify saved webhook requests."`

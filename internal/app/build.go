@@ -7,6 +7,11 @@ import (
 	"path/filepath"
 	"time"
 
+	"sallyport/internal/calls/calllog"
+	"sallyport/internal/calls/calllog/callloghttp"
+	"sallyport/internal/calls/executions"
+	"sallyport/internal/calls/executions/executionshttp"
+	"sallyport/internal/calls/gateway"
 	"sallyport/internal/identity"
 	"sallyport/internal/identity/accesstokens/accesstokenshttp"
 	"sallyport/internal/identity/apikeys/apikeyshttp"
@@ -222,6 +227,17 @@ func (p *parts) build() (*process, error) {
 			MaxBodyBytes: p.cfg.WebhookMaxBodyBytes, MemoryBudget: p.cfg.WebhookMemoryBudgetBytes,
 			DedupeWindow: p.cfg.WebhookDedupeWindow, SpoolDir: spool, SpoolFailed: store.SpoolFailed,
 			PublicURL: p.cfg.PublicURL, SharedAddress: p.cfg.HidesClients()}})
+	actionCatalog := catalog.New(catalog.Config{Definitions: definitions, Imports: importer, Configs: configService,
+		Logger: p.log})
+	var pipeline *gateway.Pipeline // set below, before any request
+	var callLog *calllog.Log
+	executionService := executions.New(executions.Config{DB: p.db, Clock: p.clock, Box: p.box,
+		Pepper: p.installation.Pepper, Logger: p.log, Pipeline: func() executions.Pipeline { return pipeline },
+		Calls: func() executions.Calls { return callLog }})
+	callLog = calllog.New(calllog.Config{DB: p.db, Clock: p.clock, Logger: p.log, Parts: []calllog.Part{executionService},
+		Keep: calllog.DefaultKeep})
+	pipeline = gateway.New(gateway.Config{Catalog: actionCatalog, Connections: connections.NewSigner(conns),
+		Client: p.client, Clock: p.clock, Logger: p.log, Recorder: callLog})
 	idempotencyStore := idempotency.New(idempotency.Config{DB: p.db, Box: p.box, Clock: p.clock})
 
 	modules := []module.Module{
@@ -247,9 +263,10 @@ func (p *parts) build() (*process, error) {
 		stream.Module(),
 		audithttp.Module(auditStore, ids.Team, ids.Principals),
 		p.providers.Module(conns, conns.ProvidersChanged, directory.TypesChanged),
-		cataloghttp.Module(catalog.New(catalog.Config{Definitions: definitions, Imports: importer, Configs: configService,
-			Logger: p.log}),
-			importer),
+		cataloghttp.Module(actionCatalog, importer),
+		pipeline.Module(),
+		callloghttp.Module(callLog),
+		executionshttp.Module(executionService),
 		vault.Module(),
 		providerLimits.Module(),
 		configshttp.Module(configService, p.cfg.PublicURL),

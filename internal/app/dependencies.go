@@ -52,6 +52,8 @@ func Dependencies() map[string][]string {
 		"providers/actions":     {"providers/risk"},
 		"providers/documents":   {"providers/actions", "providers/outbound", "providers/risk"},
 		"providers/actionindex": {"providers/actions", "providers/risk"},
+		"providers/rendering":   {"providers/actions", "providers/outbound"},
+		"providers/schemas":     {},
 		"providers/imports": {"providers/registry", "providers/declared", "providers/documents", "providers/actions",
 			"providers/actionindex",
 			"identity/audit"},
@@ -86,6 +88,11 @@ func Dependencies() map[string][]string {
 		"webhooks/replays":     {"webhooks/deliveries", "webhooks/subscriptions", "webhooks/events", "identity/audit"},
 		"webhooks/ingest": {"providers/connections", "providers/eventtypes", "providers/registry", "providers/verification",
 			"webhooks/subscriptions", "webhooks/filters", "webhooks/events", "webhooks/deliveries", "webhooks/rejections"},
+
+		"calls/gateway": {"providers/catalog", "providers/connections", "providers/outbound", "providers/rendering",
+			"providers/risk", "providers/schemas"},
+		"calls/calllog":    {"calls/gateway", "providers/risk"},
+		"calls/executions": {"calls/gateway", "identity/installation", "providers/rendering", "providers/risk"},
 
 		// An event's detail shows its deliveries, and a replay of an event is a change to them. A list filters by what
 		// subscriptions call a pattern, and so does the stream, which is one of the views.

@@ -23,7 +23,7 @@ type Package struct {
 
 // Districts returns the folders under internal that hold capabilities, in the order of their imports: a district
 // imports only those before it. platform comes before all of them and has no capability.
-func Districts() []string { return []string{"identity", "providers", "webhooks"} }
+func Districts() []string { return []string{"identity", "providers", "webhooks", "calls"} }
 
 // top lists the folders under internal above every district.
 func top() map[string]string {

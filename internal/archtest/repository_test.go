@@ -87,6 +87,27 @@ func TestRepositoryCaches(t *testing.T) {
 	}
 }
 
+// There is one way to providers: only the composition root makes what signs requests with the credentials of connections,
+// and it gives it to the pipeline of calls. What opens credentials is made there too, and SQL about them is its owner's.
+func TestRepositoryHasOneWayToProviders(t *testing.T) {
+	t.Parallel()
+	for function, of := range map[string]string{"NewSigner": "internal/providers/connections",
+		"NewVault": "internal/providers/credentials"} {
+		folders, err := archtest.Callers(tracked(t), of, function)
+		require.NoError(t, err)
+		require.Equal(t, []string{"internal/app"}, folders, "%s is called elsewhere", function)
+	}
+	for capability, imports := range app.Dependencies() {
+		if slices.Contains(imports, "providers/credentials") {
+			require.Contains(t, []string{"providers/connections", "providers/tokens"}, capability)
+		}
+	}
+	owners := app.TableOwners()
+	for _, table := range []string{"connection_credentials", "connection_credential_values"} {
+		require.Equal(t, "providers/credentials", owners[table])
+	}
+}
+
 // Files stay short enough to be read in one go.
 func TestRepositoryFileLengths(t *testing.T) {
 	t.Parallel()

@@ -152,11 +152,11 @@ func TestGrants(t *testing.T) {
 	t.Parallel()
 	eachPopulated(t, func(w *world, f fixtures) {
 		samples := w.samples(f)
-		all := []string{"webhooks", "events", "events:write", "connections", "catalog"}
+		all := []string{"webhooks", "events", "events:write", "connections", "catalog", "actions"}
 		open := map[access.Route][]access.Route{ // what a grant of one route opens
 			access.RouteWebhooks: {access.RouteWebhooks, access.RouteEvents}, access.RouteEvents: {access.RouteEvents},
 			access.RouteConnections: {access.RouteConnections}, access.RouteEventsWrite: {access.RouteEventsWrite},
-			access.RouteCatalog: {access.RouteCatalog},
+			access.RouteCatalog: {access.RouteCatalog}, access.RouteActions: {access.RouteActions},
 		}
 		type holder struct {
 			key  apiKey
@@ -164,7 +164,7 @@ func TestGrants(t *testing.T) {
 		}
 		holders := []holder{{w.newKey(w.env), nil}, {w.newKey(w.env, deny(all...), allow(all...)), nil},
 			{w.newKey(w.env, allow(all...), deny("events")), []access.Route{access.RouteEventsWrite, access.RouteConnections,
-				access.RouteCatalog}}}
+				access.RouteCatalog, access.RouteActions}}}
 		for route, routes := range open {
 			holders = append(holders, holder{w.newKey(w.env, allow(string(route))), routes})
 		}

@@ -176,7 +176,20 @@ type envelope struct {
 		Code    apperr.Code     `json:"code"`
 		Message string          `json:"message"`
 		Details []apperr.Detail `json:"details"`
+		ofCall
 	} `json:"error"`
+}
+
+// ofCall is what only errors of calls to providers have.
+type ofCall struct {
+	Source       apperr.Source        `json:"source"`
+	Retryable    *bool                `json:"retryable"`
+	RetryAfterMS int64                `json:"retry_after_ms"`
+	ExecutionID  string               `json:"execution_id"`
+	Effect       apperr.Effect        `json:"effect"`
+	Attempts     []apperr.CallAttempt `json:"attempts"`
+	Upstream     *apperr.CallUpstream `json:"upstream"`
+	Policy       *apperr.CallPolicy   `json:"policy"`
 }
 
 func (a response) envelope(w *world) envelope {

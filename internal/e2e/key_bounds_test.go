@@ -16,7 +16,7 @@ import (
 // others.
 func (w *world) bounded(except bool, connections ...string) apiKey {
 	w.t.Helper()
-	routes := []string{"webhooks", "events", "events:write", "connections", "catalog"}
+	routes := []string{"webhooks", "events", "events:write", "connections", "catalog", "actions"}
 	if except {
 		return w.newKey(w.env, allow(routes...), object{"effect": "deny", "routes": routes, "connections": connections})
 	}
@@ -33,7 +33,7 @@ func (w *world) neighbours() (event string, sub subscription, keys map[string]ap
 	return event, sub, map[string]apiKey{
 		"a key for globex alone": w.bounded(false, "globex"),
 		"a key for all but acme": w.bounded(true, "acme", "acme-second", "acme-enrolling", "acme-api",
-			"acme-tokens"),
+			"acme-tokens", "acme-calls"),
 	}
 }
 

@@ -164,6 +164,8 @@ type Request struct {
 	Body any
 	// Header is sent in addition to the client's own.
 	Header http.Header
+	// Timeout is how long the response may take where that is longer than for others.
+	Timeout time.Duration
 }
 
 // Path joins segments that come from users and servers. It escapes each, so that it stays one segment.
@@ -252,7 +254,7 @@ func (c *Client) request(r Request, accept string) (egress.Request, error) {
 	if c.key != "" {
 		h.Set("API-Key", c.key.Reveal())
 	}
-	q := egress.Request{Method: r.Method, URL: u, Header: h, Timeout: c.timeout, MaxResponseBytes: maxResponse}
+	q := egress.Request{Method: r.Method, URL: u, Header: h, Timeout: max(c.timeout, r.Timeout), MaxResponseBytes: maxResponse}
 	if r.Body != nil {
 		if q.Body, err = marshal(r.Body); err != nil {
 			return egress.Request{}, err

@@ -47,6 +47,35 @@ type Error struct {
 	RequestID string
 	// RetryAfter is the time that the server asks the client to wait, or 0.
 	RetryAfter time.Duration
+	// Call is what the error of a call to a provider says in addition.
+	Call CallError
+}
+
+// CallError is what the error of a call to a provider says in addition. It is empty for other errors.
+type CallError struct {
+	// ExecutionID is the id of the execution, and Effect says whether the provider may have acted.
+	ExecutionID string `json:"execution_id"`
+	Effect      string `json:"effect"`
+	// Upstream is the provider's response.
+	Upstream struct {
+		Status int             `json:"status"`
+		Body   json.RawMessage `json:"body"`
+	} `json:"upstream"`
+}
+
+// maxUpstream is how much of a provider's response a message has.
+const maxUpstream = 500
+
+// text says what a provider responded.
+func (c *CallError) text() string {
+	if c.Upstream.Status == 0 {
+		return ""
+	}
+	body := string(c.Upstream.Body)
+	if len(body) > maxUpstream {
+		body = strings.ToValidUTF8(body[:maxUpstream], "") + "…"
+	}
+	return fmt.Sprintf("; the provider responded with %d: %s", c.Upstream.Status, body)
 }
 
 // Error returns one line: the message, each validation error, and in brackets status, code and request id. The text
@@ -64,12 +93,19 @@ func (e *Error) Text(name func(location string) string) string {
 		}
 		b.WriteString(separator + name(d.Location) + ": " + d.Message)
 	}
+	b.WriteString(e.Call.text())
+	if e.Call.Effect == "unknown" {
+		b.WriteString("; it may have acted")
+	}
 	fmt.Fprintf(&b, " (status %d", e.Status)
 	if e.Code != "" {
 		b.WriteString(", " + string(e.Code))
 	}
 	if e.RetryAfter > 0 {
 		b.WriteString(", retry after " + e.RetryAfter.String())
+	}
+	if e.Call.ExecutionID != "" {
+		b.WriteString(", execution " + e.Call.ExecutionID)
 	}
 	if e.RequestID != "" {
 		b.WriteString(", request " + e.RequestID)
@@ -105,10 +141,12 @@ func errorOf(status int, h http.Header, body []byte) *Error {
 			Code    apperr.Code     `json:"code"`
 			Message string          `json:"message"`
 			Details []apperr.Detail `json:"details"`
+			CallError
 		} `json:"error"`
 	}
 	if json.Unmarshal(body, &envelope) == nil && envelope.Error.Code != "" {
 		e.Code, e.Message, e.Details = envelope.Error.Code, envelope.Error.Message, envelope.Error.Details
+		e.Call = envelope.Error.CallError
 		return e
 	}
 	e.Message = "the response is not from a Sallyport server, but probably from a proxy"

@@ -25,6 +25,8 @@ type Error struct {
 	RetryAfter time.Duration
 	// Allow is the Allow header of a 405.
 	Allow string
+	// Call is set for errors of calls to providers.
+	Call *Call
 	// Cause is for the log only.
 	Cause error
 }

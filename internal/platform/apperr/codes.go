@@ -77,6 +77,15 @@ const (
 	CodeProviderInUse           Code = "provider_in_use"
 	CodeProviderNotFound        Code = "provider_not_found"
 	CodeActionNotFound          Code = "action_not_found"
+	CodeConnectionNotFound      Code = "connection_not_found"
+	CodePolicyDenied            Code = "policy_denied"
+	CodeProviderError           Code = "provider_error"
+	CodeProviderRateLimited     Code = "provider_rate_limited"
+	CodeProviderUnavailable     Code = "provider_unavailable"
+	CodeProviderUnreachable     Code = "provider_unreachable"
+	CodeProviderTLSError        Code = "provider_tls_error"
+	CodeProviderTimeout         Code = "provider_timeout"
+	CodeOutcomeUnknown          Code = "outcome_unknown"
 	CodeSlugTaken               Code = "slug_taken"
 	CodeImportsLimit            Code = "imports_limit"
 	CodeImportEnded             Code = "import_ended"
@@ -211,6 +220,23 @@ func Codes() []Info {
 		{CodeProviderNotFound, http.StatusNotFound,
 			"The environment has no provider or provider configuration with this key."},
 		{CodeActionNotFound, http.StatusNotFound, "The provider has no action with this name."},
+		{CodeConnectionNotFound, http.StatusNotFound,
+			"The provider configuration has no connection with this id, at least none that the caller sees."},
+		{CodePolicyDenied, http.StatusForbidden, "A rule of the environment denies the call."},
+		{CodeProviderError, http.StatusFailedDependency,
+			"The provider refuses the request; `upstream` has its response."},
+		{CodeProviderRateLimited, http.StatusFailedDependency,
+			"The provider limits the rate of requests, and there was no time to wait as long as it wants."},
+		{CodeProviderUnavailable, http.StatusBadGateway,
+			"The provider responded with an error of its own; `effect` says whether it may have acted."},
+		{CodeProviderUnreachable, http.StatusBadGateway,
+			"No valid response came from the provider; `effect` says whether it may have acted."},
+		{CodeProviderTLSError, http.StatusBadGateway,
+			"No secure connection to the provider could be made, usually because of its certificate."},
+		{CodeProviderTimeout, http.StatusGatewayTimeout,
+			"The provider did not respond in the time of the call; `effect` says whether it may have acted."},
+		{CodeOutcomeUnknown, http.StatusBadGateway,
+			"The gateway ended between the request and the response, so the provider may have acted."},
 		{CodeSlugTaken, http.StatusConflict,
 			"Another provider or provider configuration has this slug; choose another one."},
 		{CodeImportsLimit, http.StatusConflict,

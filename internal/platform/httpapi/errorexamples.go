@@ -142,7 +142,7 @@ func kindsInPath(path string) []string {
 		"roles": "role", "environments": "environment", "invitations": "invitation", "members": "member",
 		"sessions": "session", "sso": "identity provider", "webhook-events": "webhook event", "webhook-replays": "replay",
 		"webhook-subscriptions": "webhook subscription", "webhook-rejections": "webhook rejection", "webhook": "connection",
-		"provider-configs": "provider configuration"}
+		"provider-configs": "provider configuration", "executions": "execution", "decisions": "decision"}
 	var kinds []string
 	collection := ""
 	for segment := range strings.SplitSeq(path, "/") {

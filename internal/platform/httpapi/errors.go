@@ -33,6 +33,29 @@ type wireErrorBody struct {
 	Message string `json:"message" example:"No such webhook event"`
 	// The validation errors that were found. Present only with the code `validation_error`.
 	Details []apperr.Detail `json:"details,omitempty"`
+	CallError
+}
+
+// CallError is what errors of calls to providers say in addition. It is exported because only exported embedded structs
+// are documented.
+type CallError struct {
+	// Where a call to a provider failed: `gateway` and `policy` refused it, `provider` responded with an error, and with
+	// `network` it did not respond. Present only in errors of calls, as are all further fields.
+	Source apperr.Source `json:"source,omitempty" enum:"gateway,policy,provider,network"`
+	// Whether the same call may succeed later.
+	Retryable *bool `json:"retryable,omitempty"`
+	// After how many milliseconds it may; absent if that is not known.
+	RetryAfterMS int64 `json:"retry_after_ms,omitempty" example:"1500"`
+	// The id of the execution; absent if there is none.
+	ExecutionID string `json:"execution_id,omitempty" example:"0199b3f2-7a1c-7c3e-9d55-0a4f6b8d2e11"`
+	// Whether the provider may have acted: `none` if it certainly did nothing.
+	Effect apperr.Effect `json:"effect,omitempty" enum:"none,unknown"`
+	// The requests that were made.
+	Attempts []apperr.CallAttempt `json:"attempts,omitempty"`
+	// The provider's response; absent without one.
+	Upstream *apperr.CallUpstream `json:"upstream,omitempty"`
+	// What the rules of the environment decided; absent before they were asked.
+	Policy *apperr.CallPolicy `json:"policy,omitempty"`
 }
 
 // wireCode is an error code. Its schema lists all registered codes.
@@ -86,8 +109,12 @@ func ErrorBody(status int, message string) []byte {
 }
 
 func wireErrorFrom(e *apperr.Error) *wireError {
-	return &wireError{status: e.HTTPStatus(), Err: wireErrorBody{Code: wireCode(e.Code), Message: e.Message,
-		Details: e.Details}}
+	body := wireErrorBody{Code: wireCode(e.Code), Message: e.Message, Details: e.Details}
+	if c := e.Call; c != nil {
+		body.CallError = CallError{Source: c.Source, Retryable: &c.Retryable, RetryAfterMS: e.RetryAfter.Milliseconds(),
+			ExecutionID: c.ExecutionID, Effect: c.Effect, Attempts: c.Attempts, Upstream: c.Upstream, Policy: c.Policy}
+	}
+	return &wireError{status: e.HTTPStatus(), Err: body}
 }
 
 func setErrorHeaders(ctx context.Context, set func(name, value string), e *apperr.Error) {

@@ -18,7 +18,7 @@ import (
 const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = time.Minute
-	writeTimeout      = 2 * time.Minute
+	writeTimeout      = 3 * time.Minute // an execution may take two
 	idleTimeout       = 2 * time.Minute
 	// maxHeaderBytes bounds the request line and the headers.
 	maxHeaderBytes = 64 << 10
@@ -37,7 +37,7 @@ type Config struct {
 	Handler http.Handler
 	// CertFile and KeyFile make the server speak TLS. They are read again when they change.
 	CertFile, KeyFile string
-	// WriteTimeout bounds a response; zero means two minutes.
+	// WriteTimeout bounds a response; zero means three minutes.
 	WriteTimeout time.Duration
 	Logger       *slog.Logger
 	// ErrorBody returns the JSON body of an error response. It is for requests that net/http refuses before a handler gets

@@ -339,6 +339,20 @@ func (s *Service) resolve(ctx context.Context, env id.Environment, key string) (
 	return set, nil
 }
 
+// Knows returns provider_not_found unless the environment has a provider configuration of the key.
+func (s *Service) Knows(ctx context.Context, env id.Environment, key string) error {
+	config, ok, err := s.cfg.Configs.Resolve(ctx, env, key)
+	if err != nil {
+		return err
+	}
+	if ok {
+		if _, ok = s.cfg.Definitions.Find(env, config.Provider); ok {
+			return nil
+		}
+	}
+	return s.providerNotFound(ctx, env, key)
+}
+
 func (s *Service) providerNotFound(ctx context.Context, env id.Environment, key string) error {
 	const message = "The environment has no provider with this key"
 	if !configs.ValidKey(strings.ToLower(key)) {

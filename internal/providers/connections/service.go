@@ -85,6 +85,7 @@ type Service struct {
 	loader       loader
 	dedupeWindow time.Duration
 	named        named
+	addressed    addressed
 	// inbound holds the snapshots by the UUID of the connection.
 	inbound    cache.Cache[string, variants]
 	refreshing sync.Mutex

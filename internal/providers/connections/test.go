@@ -12,7 +12,6 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/secretbox"
-	"sallyport/internal/providers/limiter"
 	"sallyport/internal/providers/outbound"
 	"sallyport/internal/providers/probes"
 	"sallyport/internal/providers/tokens"
@@ -317,17 +316,10 @@ func (c *Connection) learn(engine *outbound.Engine, r *probes.Report) {
 // acquire waits until the requests of a test may be sent, and returns what learns from their responses. It returns
 // rate_limited if that takes too long.
 func (a *authenticator) acquire(ctx context.Context, c *Connection, engine *outbound.Engine) (probes.Observer, error) {
-	own, known, err := a.configs.Resolve(ctx, c.Environment, c.ProviderConfigKey)
+	caller, rules, err := a.limitsOf(ctx, c, engine)
 	if err != nil {
 		return nil, err
 	}
-	var override outbound.BudgetRule
-	if known && own.RateLimit != nil {
-		override = outbound.BudgetRule{Limit: int(own.RateLimit.Requests),
-			Per: time.Duration(own.RateLimit.PerSeconds) * time.Second}
-	}
-	caller := limiter.Caller{Environment: c.Environment, Connection: c.UUID, ConfigKey: c.ProviderConfigKey}
-	rules := limiter.RulesOf(engine.Limits(), override)
 	for range sentProbes(engine, c) {
 		if err := a.limits.Acquire(ctx, caller, rules); err != nil {
 			return nil, err

@@ -3,6 +3,7 @@ package outbound
 import (
 	"bytes"
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -22,6 +23,9 @@ type Outgoing struct {
 	Body   []byte
 	// Base is the place of the base URL in the order of fall-backs; 0 for the first.
 	Base int
+	// BaseURL is that of an action, as CheckBaseURL accepts it; empty for that of the definition. One that the connection's
+	// target replaces is replaced for all actions.
+	BaseURL string
 }
 
 const defaultUserAgent = "Sallyport"
@@ -35,18 +39,52 @@ func (e *Engine) Prepare(ctx context.Context, out Outgoing, v Values) (*http.Req
 		return nil, refuse("mode", "is not a mode of this provider")
 	}
 	r := e.renderer(&v, m)
-	bases, err := e.base(r)
+	base, err := baseOf(e, r, &out)
 	if err != nil {
 		return nil, err
 	}
-	if out.Base < 0 || out.Base >= len(bases) {
-		return nil, refuse("base_url", "has no such fall-back")
-	}
-	u, err := join(bases[out.Base], out.Path)
+	u, err := join(base, out.Path)
 	if err != nil {
 		return nil, err
 	}
 	return e.complete(ctx, r, u, out)
+}
+
+// PrepareRedirect renders the request to which a response redirects a read. On the host of the connection's base URL, and
+// with its scheme, it is signed as any other; elsewhere it has nothing of the connection and of the caller's header but
+// what is asked for. The URL may be any; the egress policy decides whether it can be reached. The error is a
+// *ConfigError.
+func PrepareRedirect(ctx context.Context, e *Engine, to *url.URL, out Outgoing, v Values) (*http.Request, error) {
+	m, ok := e.Mode(v.Mode)
+	if !ok {
+		return nil, refuse("mode", "is not a mode of this provider")
+	}
+	r := e.renderer(&v, m)
+	base, err := baseOf(e, r, &out)
+	if err != nil {
+		return nil, err
+	}
+	if to.User != nil || to.Opaque != "" || to.Host == "" || len(to.String()) > maxURL {
+		return nil, refuse("redirect", "is not a URL that is followed")
+	}
+	target := *to
+	target.Fragment, target.RawFragment = "", ""
+	if target.Scheme == base.Scheme && hostOf(&target) == hostOf(base) {
+		out.Query = target.Query()
+		return e.complete(ctx, r, &target, out)
+	}
+	if target.Scheme != "https" && !v.AllowHTTP {
+		return nil, refuse("redirect", "is not https")
+	}
+	req, err := newRequest(ctx, out.Method, &target, nil)
+	if err != nil {
+		return nil, err
+	}
+	if accept := out.Header.Get("Accept"); accept != "" {
+		req.Header.Set("Accept", accept)
+	}
+	req.Header.Set("User-Agent", defaultUserAgent)
+	return req, nil
 }
 
 // complete makes the request for a URL that was checked: with the query and the header of the caller and of the
@@ -69,6 +107,27 @@ func (e *Engine) complete(ctx context.Context, r *renderer, u *url.URL, out Outg
 		return nil, err
 	}
 	return req, nil
+}
+
+// baseOf returns the base URL of a request.
+func baseOf(e *Engine, r *renderer, out *Outgoing) (*url.URL, error) {
+	if out.BaseURL != "" && r.values.BaseURL == "" {
+		names := withConfig(e.fields)
+		maps.DeleteFunc(names, func(_ name, k known) bool { return k.secret })
+		own, wrong := compileURL(out.BaseURL, names, false)
+		if wrong != "" {
+			return nil, refuse("base_url", wrong)
+		}
+		return e.endpoint(r, "base_url", own)
+	}
+	bases, err := e.base(r)
+	if err != nil {
+		return nil, err
+	}
+	if out.Base < 0 || out.Base >= len(bases) {
+		return nil, refuse("base_url", "has no such fall-back")
+	}
+	return bases[out.Base], nil
 }
 
 // newRequest returns a request for a URL that was checked. Errors of net/http would quote the URL.

@@ -8,9 +8,9 @@ import (
 	"sallyport/internal/providers/outbound"
 )
 
-// newMasker returns a masker of all secrets that a request was made from, and of the values that the request carries
+// NewMasker returns a masker of all secrets that a request was made from, and of the values that the request carries
 // them in.
-func newMasker(e *outbound.Engine, v *outbound.Values, req *http.Request) *masking.Masker {
+func NewMasker(e *outbound.Engine, v *outbound.Values, req *http.Request) *masking.Masker {
 	secrets := []string{v.Client.Secret.Reveal(), v.Client.PrivateKey.Reveal()}
 	for _, value := range v.Credentials {
 		secrets = append(secrets, value.Reveal())
