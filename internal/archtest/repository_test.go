@@ -88,7 +88,7 @@ func TestRepositoryCaches(t *testing.T) {
 }
 
 // There is one way to providers: only the composition root makes what signs requests with the credentials of connections,
-// and it gives it to the pipeline of calls. What opens credentials is made there too, and SQL about them is its owner's.
+// and it gives it to the pipeline of calls. The vault of credentials is made there too, and SQL about them is its owner's.
 func TestRepositoryHasOneWayToProviders(t *testing.T) {
 	t.Parallel()
 	for function, of := range map[string]string{"NewSigner": "internal/providers/connections",

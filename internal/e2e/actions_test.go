@@ -16,7 +16,7 @@ import (
 	"sallyport/internal/platform/testkit/await"
 )
 
-// api is a provider's API. Each path answers as its name says, and the requests are counted by it.
+// api is a provider's API. Each path responds as its name says, and the requests are counted by it.
 type api struct {
 	url   string
 	mu    sync.Mutex
@@ -262,8 +262,8 @@ func TestRetries(t *testing.T) {
 	})
 }
 
-// What a provider returns comes back whatever it is: no JSON, nothing, coded, and more than is returned at once, which
-// can be downloaded.
+// Every response of a provider comes back: no JSON, nothing, coded, and one that is too large for the response, which can
+// be downloaded.
 func TestOutputs(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -332,7 +332,7 @@ func TestExecutionKeys(t *testing.T) {
 		w.act(w.dev(), "acme", "post", "later", unsent).want(w, http.StatusOK)
 		require.Equal(w.t, 1, a.count("/later"))
 
-		// Two at the same time: one is made, and the other is told so.
+		// Two at the same time: one is made, and the others get 409.
 		type outcome struct{ status int }
 		results := make(chan outcome, 4)
 		for range 4 {
@@ -455,7 +455,7 @@ func TestGrantsOfActions(t *testing.T) {
 }
 
 // An execution whose process has ended between the request and the response is never made again, and says so; a request
-// with its key is told so too.
+// with its key gets that as an error.
 func TestAbandonedExecutions(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

@@ -22,7 +22,7 @@ type Call struct {
 	ID, ExecutionID string
 	Environment     id.Environment
 	Time            time.Time
-	// PrincipalType, PrincipalID and PrincipalName are of whoever asked for the call, as they were then.
+	// PrincipalType, PrincipalID and PrincipalName are those of the caller, as they were then.
 	PrincipalType access.Kind
 	PrincipalID   string
 	PrincipalName string

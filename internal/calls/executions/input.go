@@ -61,6 +61,6 @@ func quote(text string) []byte {
 	return quoted
 }
 
-// wholeView is the view of all connections of the call's environment: a key belongs to its principal, whatever that sees
-// by now.
+// wholeView is the view of all connections of the call's environment: a key belongs to its principal, also
+// when that sees other connections by now.
 func wholeView(c *gateway.Call) access.View { return access.Whole(c.Environment()) }

@@ -65,7 +65,7 @@ func (s *Service) claim(ctx context.Context, c *gateway.Call, x *extension) (*Ex
 	return e, err
 }
 
-// release makes a key free again whose execution has ended before anything was sent, so that it can be tried again.
+// release makes a key free again whose execution has ended before anything was sent, so that another request can use it.
 func (s *Service) release(ctx context.Context, c *gateway.Call, x *extension) error {
 	err := s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM execution_keys WHERE key_hash = $1 AND execution_id = $2`, x.keyHash, c.ID)

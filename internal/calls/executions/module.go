@@ -43,7 +43,7 @@ func (s *Service) Module() module.Module {
 	}
 }
 
-// endAbandoned ends executions whose process has ended between the request and the response. What the provider did is not
+// endAbandoned ends executions whose process has ended between the request and the response. The provider may have acted, which is not
 // known, so they are never made again.
 func (s *Service) endAbandoned(ctx context.Context) error {
 	for {
@@ -91,7 +91,7 @@ func (s *Service) endLost(ctx context.Context, tx *sql.Tx, lost []Execution, now
 	return s.cfg.Calls().MarkUnknown(ctx, tx, ids) //nolint:wrapcheck // it says what failed
 }
 
-// expire deletes outputs, keys and executions whose time is over, in short transactions.
+// expire deletes outputs, keys and executions that have expired, in short transactions.
 func (s *Service) expire(ctx context.Context) error {
 	ctx = db.WithTurn(ctx, db.TurnJob)
 	now := s.cfg.Clock.Now()

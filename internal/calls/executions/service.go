@@ -130,7 +130,7 @@ func (s *Service) DryRun(ctx context.Context, actor access.Principal, r *Request
 	return begun(c, x), rendered, nil
 }
 
-// replay returns the outcome of an execution to a request that repeats it.
+// replay returns the outcome of an execution to a later request with its key.
 func (e *Execution) replay() (*Execution, error) {
 	switch {
 	case e.Status == Running:

@@ -107,7 +107,7 @@ type Call struct {
 	Failure *apperr.Error
 	// Sent reports that a part of a request may have reached the provider.
 	Sent bool
-	// Extension belongs to whoever asked for the call, such as an execution.
+	// Extension belongs to the caller of the pipeline, such as an execution.
 	Extension any
 
 	schema *schemas.Schema

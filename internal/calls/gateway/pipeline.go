@@ -99,7 +99,7 @@ func New(cfg Config) *Pipeline {
 // sent.
 //
 // Errors, in this order: provider_not_found; connection_not_found, also for one that the caller does not see;
-// grant_denied; action_not_found; precondition_failed for another version; validation_error with all faults of the
+// grant_denied; action_not_found; precondition_failed for another version; validation_error with all errors of the
 // input.
 func (p *Pipeline) Prepare(ctx context.Context, r Request) (*Call, error) {
 	c := &Call{ID: id.NewUUID(), Request: r, Outcome: Running, Time: p.cfg.Clock.Now()}
@@ -256,7 +256,7 @@ func (p *Pipeline) finish(c *Call, err error) {
 			c.Outcome = Denied
 		}
 	}
-	p.cfg.Budgets.Settle(c)
+	p.cfg.Budgets.Charge(c)
 	p.cfg.Objectives.Observe(c)
 	p.cfg.Recorder.End(c)
 	p.metrics.observe(c)

@@ -56,7 +56,7 @@ func (p *Pipeline) render(ctx context.Context, c *Call) (*Rendered, error) {
 	for name, values := range req.Header {
 		out.Headers[name] = signed.Mask.Text(strings.Join(values, ", "))
 	}
-	// Whatever the scheme, nothing of these is for anyone.
+	// Nothing of these is shown, with any scheme.
 	for _, name := range []string{"Authorization", "Cookie", "Proxy-Authorization"} {
 		if req.Header.Get(name) != "" {
 			out.Headers[name] = secretbox.Redacted

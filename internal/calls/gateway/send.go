@@ -117,7 +117,7 @@ func waited(ctx context.Context, err error) error {
 	return err
 }
 
-// again says whether a request that failed is sent once more, and after which wait. Reads are; writes only if the
+// again says whether a request that failed is sent again, and after which wait. Reads are; writes only if the
 // provider did nothing, or recognises the request.
 func (c *Call) again(failure *apperr.Error, number int) (time.Duration, bool) {
 	if number >= maxAttempts || !failure.Call.Retryable {

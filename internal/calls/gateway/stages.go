@@ -22,8 +22,8 @@ type Recorder interface {
 type Budgets interface {
 	// Admit refuses a call for which nothing is left.
 	Admit(ctx context.Context, c *Call) error
-	// Settle counts what a call has cost.
-	Settle(c *Call)
+	// Charge counts what a call has cost.
+	Charge(c *Call)
 }
 
 // Redactor removes what rules of the environment keep from providers, and from callers.
@@ -57,7 +57,7 @@ func (open) Decide(context.Context, *Call) (Decision, error) {
 	return Decision{Effect: Allow, Code: DefaultCode}, nil
 }
 func (open) Admit(context.Context, *Call) error    { return nil }
-func (open) Settle(*Call)                          {}
+func (open) Charge(*Call)                          {}
 func (open) Request(context.Context, *Call) error  { return nil }
 func (open) Response(context.Context, *Call) error { return nil }
 func (open) Identify(context.Context, *Call) error { return nil }

@@ -69,9 +69,9 @@ func TestSystemRoles(t *testing.T) {
 func TestOrderOfPermissions(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []access.Permission{access.ConnectionsRead, access.ConfigsRead, access.CatalogRead,
-		access.ExecutionsRead, access.CallsRead, access.SubscriptionsRead,
+		access.SubscriptionsRead,
 		access.EventsRead, access.TeamRead, access.MembersRead, access.RolesRead, access.EnvironmentsRead, access.APIKeysRead,
-		access.AuditRead, access.AuditExport, access.SSORead}, access.Auditor.Permissions())
+		access.ExecutionsRead, access.CallsRead, access.AuditRead, access.AuditExport, access.SSORead}, access.Auditor.Permissions())
 	for _, r := range access.SystemRoles() {
 		if r == access.Auditor {
 			continue

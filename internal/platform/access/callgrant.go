@@ -128,9 +128,8 @@ func (r *Grants) allows(route Route, connectionID string, c Call) bool {
 
 // WithCalls returns the grants with those for calls of a route.
 func (r *Grants) WithCalls(route Route, list []CallGrant) *Grants {
-	if r.calls == nil {
-		r.calls = map[Route][]CallGrant{}
+	if len(list) > 0 {
+		r.calls = map[Route][]CallGrant{route: list}
 	}
-	r.calls[route] = list
 	return r
 }

@@ -25,7 +25,11 @@ func Open(routes ...Route) *Grants {
 	for _, r := range routes {
 		bounds[r] = All()
 	}
-	return NewGrants(bounds).WithCalls(RouteActions, []CallGrant{{Connections: bounds[RouteActions]}})
+	g := NewGrants(bounds)
+	if b := bounds[RouteActions]; !b.Empty() {
+		g = g.WithCalls(RouteActions, []CallGrant{{Connections: b}})
+	}
+	return g
 }
 
 // Bound returns the connections for which the route is open.

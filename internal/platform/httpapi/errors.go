@@ -54,7 +54,7 @@ type CallError struct {
 	Attempts []apperr.CallAttempt `json:"attempts,omitempty"`
 	// The provider's response; absent without one.
 	Upstream *apperr.CallUpstream `json:"upstream,omitempty"`
-	// What the rules of the environment decided; absent before they were asked.
+	// The decision of the environment's rules; absent before they were asked.
 	Policy *apperr.CallPolicy `json:"policy,omitempty"`
 }
 

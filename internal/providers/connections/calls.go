@@ -62,7 +62,7 @@ func (g *Signer) Find(ctx context.Context, v access.View, providerConfigKey, con
 
 // at returns the connection of the UUID if it has the address, and otherwise nil.
 func (g *Signer) at(ctx context.Context, a address, uuid string) (*Connection, error) {
-	v, err := g.svc.snapshotOf(ctx, uuid)
+	v, err := snapshotOf(ctx, g.svc, uuid)
 	switch {
 	case apperr.Is(err, apperr.CodeNotFound):
 		return nil, nil //nolint:nilnil // a connection that is gone has no address

@@ -80,7 +80,7 @@ func (s *Service) Knows(segment string) (known, byAlias bool) {
 
 // snapshot returns the connection of the UUID if the segment names it, and otherwise nil.
 func (s *Service) snapshot(ctx context.Context, segment, uuid string) (*Inbound, error) {
-	v, err := s.snapshotOf(ctx, uuid)
+	v, err := snapshotOf(ctx, s, uuid)
 	switch alias := v.byAlias; {
 	case apperr.Is(err, apperr.CodeNotFound):
 		return nil, nil //nolint:nilnil // a connection that is gone is named by nothing
@@ -96,7 +96,7 @@ func (s *Service) snapshot(ctx context.Context, segment, uuid string) (*Inbound,
 }
 
 // snapshotOf returns the snapshots of a connection, or not_found.
-func (s *Service) snapshotOf(ctx context.Context, uuid string) (variants, error) {
+func snapshotOf(ctx context.Context, s *Service, uuid string) (variants, error) {
 	return s.inbound.Get(ctx, uuid, func(ctx context.Context) (variants, int64, error) {
 		in, version, err := s.loader.load(ctx, uuid)
 		if err != nil {

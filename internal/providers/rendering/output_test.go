@@ -11,7 +11,7 @@ import (
 	"sallyport/internal/providers/rendering"
 )
 
-// JSON stays as it came, texts and bytes are told apart, and an empty body is null.
+// JSON stays as it came, texts are distinguished from bytes, and an empty body is null.
 func TestOutput(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ kind, body, want string }{

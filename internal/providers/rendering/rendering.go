@@ -192,7 +192,7 @@ func (r *renderer) addHeader(p *actions.Parameter, v jsonindex.Value) error {
 // fillPath returns the path of the request, with the texts of its names.
 func (r *renderer) fillPath() (string, error) {
 	var out strings.Builder
-	rest, _, _ := strings.Cut(r.action.Path, "#") // it only tells operations of a document apart
+	rest, _, _ := strings.Cut(r.action.Path, "#") // it only distinguishes operations of a document
 	rest, query, _ := strings.Cut(rest, "?")
 	for {
 		literal, after, found := strings.Cut(rest, "{")

@@ -108,7 +108,7 @@ func placed(p actions.Place) int {
 	return 0
 }
 
-// Whatever a value in a path is, it stays in its segment: the path that is sent has the segments of the template, and
+// Any value in a path stays in its segment: the path that is sent has the segments of the template, and
 // the value comes out of it as it went in. A value that cannot do so is refused.
 func TestPathKeepsValues(t *testing.T) {
 	t.Parallel()
@@ -256,7 +256,7 @@ func TestPathWithQuery(t *testing.T) {
 	require.Error(t, err)
 }
 
-// What programs read in different ways is refused, with its place.
+// An input that programs read in different ways is refused, with its place.
 func TestAmbiguousInputs(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

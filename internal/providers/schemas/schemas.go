@@ -75,10 +75,10 @@ func compilePattern(text string) (jsonschema.Regexp, error) {
 	return re, nil
 }
 
-// maxFaults is how many faults Check returns.
-const maxFaults = 100
+// maxErrors is how many errors Check returns.
+const maxErrors = 100
 
-// Check returns all faults of a value, at most 100, at locations that begin with at; none for a value that the schema
+// Check returns all errors of a value, at most 100, at locations that begin with at; none for a value that the schema
 // accepts. No message has a part of the value. The text must be valid JSON without numbers that are hard to read, as
 // rendering.ParseInput checks.
 func (s *Schema) Check(at string, text []byte) ([]apperr.Detail, error) {
@@ -96,17 +96,17 @@ func (s *Schema) Check(at string, text []byte) ([]apperr.Detail, error) {
 	}
 	c := collector{at: at, seen: map[apperr.Detail]bool{}}
 	c.add(invalid)
-	return c.faults, nil
+	return c.found, nil
 }
 
-// collector collects faults, each once.
+// collector collects errors, each once.
 type collector struct {
-	at     string
-	faults []apperr.Detail
-	seen   map[apperr.Detail]bool
+	at    string
+	found []apperr.Detail
+	seen  map[apperr.Detail]bool
 }
 
-// add adds the faults of an error: those that it has, or itself.
+// add adds the parts of an error: those that it has, or itself.
 func (c *collector) add(e *jsonschema.ValidationError) {
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:
@@ -135,17 +135,17 @@ func (c *collector) add(e *jsonschema.ValidationError) {
 	}
 }
 
-// put adds a fault at the place of an error or, if name is given, at a member there.
+// put adds an error at the place of an error or, if name is given, at a member there.
 func (c *collector) put(e *jsonschema.ValidationError, name, rule, text string) {
 	d := apperr.Detail{Location: c.at + location(e.InstanceLocation), Message: text, Rule: rule}
 	if name != "" {
 		d.Location += "." + printable(name)
 	}
-	if c.seen[d] || len(c.faults) == maxFaults {
+	if c.seen[d] || len(c.found) == maxErrors {
 		return
 	}
 	c.seen[d] = true
-	c.faults = append(c.faults, d)
+	c.found = append(c.found, d)
 }
 
 // location writes a place in a value.

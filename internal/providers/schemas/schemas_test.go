@@ -20,7 +20,7 @@ func check(t *testing.T, schema, value string) []apperr.Detail {
 	return faults
 }
 
-// All faults come at once, each at its place and with its keyword, and none has a part of the value.
+// All errors come together, each at its place and with its keyword, and none has a part of the value.
 func TestAllFaults(t *testing.T) {
 	t.Parallel()
 	const schema = `{"type":"object","required":["title","owner"],"additionalProperties":false,"properties":{
@@ -53,7 +53,7 @@ func TestAllFaults(t *testing.T) {
 	require.Empty(t, check(t, schema, `{"title":"a","owner":"b","either":["x"],"nested":{"at":"2026-11-28T07:00:00Z"}}`))
 }
 
-// Names that callers make are bounded and printable, and so is the number of faults.
+// Names that callers make are bounded and printable, and so is the number of errors.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	const closed = `{"type":"object","additionalProperties":false}`

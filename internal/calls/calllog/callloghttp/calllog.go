@@ -106,7 +106,7 @@ type decision struct {
 	ExecutionID string `json:"execution_id" example:"0199b3f2-7a1c-7c3e-9d55-0a4f6b8d2e11"`
 	// When the call was asked for.
 	Time httpapi.Time `json:"time" example:"2026-11-28T09:30:00.000Z"`
-	// Who asked for it.
+	// The caller.
 	Principal principal `json:"principal"`
 	// By which way it was asked for.
 	Via gateway.Via `json:"via" example:"execute"`
@@ -124,11 +124,11 @@ type decision struct {
 	PathTemplate string `json:"path_template" example:"/repos/{owner}/{repo}/issues"`
 	// How much harm the action can do.
 	Risk risk.Level `json:"risk" example:"medium"`
-	// What the action does.
+	// The kind of operation.
 	Operation risk.Operation `json:"operation" example:"create"`
-	// What is special about it.
+	// Further properties of the action.
 	Flags []risk.Flag `json:"flags" example:"[\"notifies_people\"]"`
-	// What was decided.
+	// The decision.
 	Effect gateway.Effect `json:"effect" example:"allow"`
 	// The code of the rule that decided; `default` without one.
 	Code string `json:"code" example:"default"`
@@ -144,13 +144,13 @@ type decision struct {
 	UpstreamStatus *int64 `json:"upstream_status" nullable:"true" example:"201"`
 	// How many requests were made.
 	Attempts int64 `json:"attempts" example:"1"`
-	// What the parts of the call took.
+	// The durations of the parts of the call.
 	Timing timing `json:"timing"`
 	// The id of the request to the gateway.
 	RequestID string `json:"request_id"`
 }
 
-// principal is whoever asked for a call.
+// principal is the caller.
 type principal struct {
 	// The kind.
 	Type access.Kind `json:"type" example:"api_key"`

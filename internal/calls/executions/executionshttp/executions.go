@@ -38,8 +38,8 @@ func mount(api *httpapi.API, svc *executions.Service) {
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "execute-action", Method: http.MethodPost, Path: executePath, Summary: "Run an action",
 		Description: "Runs an action with the credentials of a connection and waits for the outcome. The input is checked " +
-			"against the action's `input_schema` first; all faults come in one response. What the provider returns is in " +
-			"`output`. An error says in `source` where the call failed, in `effect` whether the provider may have acted, and in " +
+			"against the action's `input_schema` first; all errors come in one response. `output` is the provider's " +
+			"response. An error says in `source` where the call failed, in `effect` whether the provider may have acted, and in " +
 			"`retryable` whether the same call may succeed later.\n\nReads are sent up to three times; a call that writes only " +
 			"where the provider certainly did nothing, or recognises it by a key of the gateway. With an idempotency key, in the " +
 			"header `Idempotency-Key` or in the body, the action takes effect once: for 24 hours the same request returns what " +
@@ -126,7 +126,7 @@ type executeBody struct {
 	TimeoutMS int64 `json:"timeout_ms,omitempty" minimum:"1000" maximum:"120000" example:"30000"`
 	// An object of your own that is stored with the execution: at most 16 KiB.
 	Metadata httpapi.JSON `json:"metadata,omitempty"`
-	// What the caller says about the execution. It is recorded, and nothing is decided on it.
+	// A statement of the caller about the execution. It is recorded, and nothing is decided on it.
 	Context *callContext `json:"context,omitempty"`
 }
 

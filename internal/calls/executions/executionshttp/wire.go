@@ -49,7 +49,7 @@ type execution struct {
 	Action string `json:"action" example:"create_issue"`
 	// The version of the action that was run.
 	Version string `json:"version" example:"5a1f0c9e"`
-	// What the provider returned: JSON as it is, another text as an object of content_type and text, other bytes as one of
+	// The body of the provider's response: JSON as it is, another text as an object of content_type and text, other bytes as one of
 	// content_type and base64, and `null` for nothing.
 	Output value `json:"output"`
 	// Whether output is only the beginning of what the provider returned.
@@ -64,11 +64,11 @@ type execution struct {
 	Upstream httpapi.OrNull[apperr.CallUpstream] `json:"upstream"`
 	// The risk of the action as it was decided on.
 	Risk executionRisk `json:"risk"`
-	// What the rules of the environment decided; `null` before they were asked.
+	// The decision of the environment's rules; `null` before they were asked.
 	Policy httpapi.OrNull[apperr.CallPolicy] `json:"policy"`
 	// The requests that were made.
 	Attempts []apperr.CallAttempt `json:"attempts"`
-	// What the parts of the call took.
+	// The durations of the parts of the call.
 	Timing timing `json:"timing"`
 	// The error; `null` for an execution that has not failed.
 	Error httpapi.OrNull[failure] `json:"error"`
@@ -78,7 +78,7 @@ type execution struct {
 	Input value `json:"input,omitempty"`
 	// The caller's own object; `null` without one.
 	Metadata value `json:"metadata"`
-	// What the caller said about the execution; `null` for nothing.
+	// The caller's statement about the execution; `null` for nothing.
 	Context httpapi.OrNull[callContext] `json:"context"`
 	// The request that would be sent; absent unless this is a dry run.
 	Request *rendered `json:"request,omitempty"`
@@ -102,9 +102,9 @@ func (status) Schema(oas.Registry) *oas.Schema {
 type executionRisk struct {
 	// How much harm the action can do.
 	Level risk.Level `json:"level" example:"medium"`
-	// What it does.
+	// The kind of operation.
 	Operation risk.Operation `json:"operation" example:"create"`
-	// What is special about it.
+	// Further properties of the action.
 	Flags []risk.Flag `json:"flags" example:"[\"notifies_people\"]"`
 	// Why, the reason that decided first.
 	Reasons []string `json:"reasons"`
@@ -204,7 +204,7 @@ func (h *handlers) output(ctx context.Context, in *itemInput) (httpapi.Responder
 	if err != nil {
 		return nil, err
 	}
-	// What a provider sent must not run in a browser.
+	// A provider's content must not run in a browser.
 	kind, _, err := mime.ParseMediaType(contentType)
 	if err != nil || kind != "application/json" {
 		kind = "application/octet-stream"
