@@ -35,7 +35,6 @@ func exported() map[string]string {
 		"internal/platform/secretbox.KeyID":                        "tests see which key sealed a value",
 		"internal/providers/actions/toolformat.Definition.Restore": "calls take the arguments of tools by it",
 		"internal/providers/outbound.ConfigField":                  "a part of Declaration, which tests build",
-		"internal/providers/outbound.Engine.FollowRedirects":       "calls through a connection follow redirects by it",
 		"internal/providers/outbound.Schema":                       "the catalog describes credentials by it",
 		"internal/providers/outbound.Test*":                        "tests judge responses by conditions",
 		"internal/webhooks/deliveries.Insert":                      "tests store deliveries in any state",

@@ -87,16 +87,14 @@ func TestRepositoryCaches(t *testing.T) {
 	}
 }
 
-// There is one way to providers: only the composition root makes what signs requests with the credentials of connections,
-// and it gives it to the pipeline of calls. The vault of credentials is made there too, and SQL about them is its owner's.
+// There is one way to providers: only the composition root makes what signs requests with the credentials of
+// connections, and it gives it to the pipeline of calls. Credentials are opened by connections and tokens alone, and
+// SQL about them is their owner's.
 func TestRepositoryHasOneWayToProviders(t *testing.T) {
 	t.Parallel()
-	for function, of := range map[string]string{"NewSigner": "internal/providers/connections",
-		"NewVault": "internal/providers/credentials"} {
-		folders, err := archtest.Callers(tracked(t), of, function)
-		require.NoError(t, err)
-		require.Equal(t, []string{"internal/app"}, folders, "%s is called elsewhere", function)
-	}
+	folders, err := archtest.Callers(tracked(t), "internal/providers/connections", "NewSigner")
+	require.NoError(t, err)
+	require.Equal(t, []string{"internal/app"}, folders)
 	for capability, imports := range app.Dependencies() {
 		if slices.Contains(imports, "providers/credentials") {
 			require.Contains(t, []string{"providers/connections", "providers/tokens"}, capability)

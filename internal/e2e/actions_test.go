@@ -58,7 +58,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	reply := func(status int, text string) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
-		_, _ = io.WriteString(w, text)
+		_, _ = io.WriteString(w, text) //nolint:gosec // it is not shown in a browser
 	}
 	switch name := strings.Trim(r.URL.Path, "/"); name {
 	case "quotes":
@@ -78,7 +78,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "hangs":
 		<-a.hang
 	case "resets":
-		conn, _, err := w.(http.Hijacker).Hijack()
+		conn, _, err := http.NewResponseController(w).Hijack()
 		if err == nil {
 			_ = conn.Close()
 		}
@@ -112,7 +112,8 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "empty":
 		w.WriteHeader(http.StatusNoContent)
 	default:
-		text, err := json.Marshal(map[string]any{"method": r.Method, "path": r.URL.RequestURI(), "body": string(body), "n": n})
+		text, err := json.Marshal(map[string]any{"method": r.Method, "path": r.URL.RequestURI(),
+			"body": string(body), "n": n})
 		if err == nil {
 			reply(http.StatusOK, string(text))
 		}
@@ -164,7 +165,7 @@ func TestExecute(t *testing.T) {
 		recorded := w.awaitRecorded(w.env, e.ID)
 		require.Equal(w.t, "succeeded", recorded.Status)
 		require.Equal(w.t, e.Output, recorded.Output)
-		require.Equal(w.t, "[redacted]", recorded.Input.(map[string]any)["body"].(map[string]any)["password"])
+		require.Equal(w.t, "[redacted]", recorded.Input["body"].(map[string]any)["password"]) //nolint:errcheck // it panics
 		a2 := w.call(w.dev(), http.MethodGet, "/actions/executions/"+e.ID, nil).want(w, http.StatusOK)
 		require.Contains(w.t, string(a2.body), "12345678901234567890.10")
 
@@ -262,8 +263,8 @@ func TestRetries(t *testing.T) {
 	})
 }
 
-// Every response of a provider comes back: no JSON, nothing, coded, and one that is too large for the response, which can
-// be downloaded.
+// Every response of a provider comes back: no JSON, nothing, coded, and one that is too large for the response, which
+// can be downloaded.
 func TestOutputs(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -278,7 +279,7 @@ func TestOutputs(t *testing.T) {
 		require.Equal(w.t, map[string]any{"zipped": true}, get("gzip").Output)
 		large := get("large")
 		require.True(w.t, large.Cut)
-		require.Len(w.t, large.Output.(map[string]any)["text"], 2<<20)
+		require.Len(w.t, large.Output.(map[string]any)["text"], 2<<20) //nolint:errcheck // it panics
 		w.awaitRecorded(w.env, large.ID)
 		whole := w.call(w.dev(), http.MethodGet, strings.TrimPrefix(large.URL, prefix), nil).want(w, http.StatusOK)
 		require.Len(w.t, whole.body, 3_000_000)

@@ -21,7 +21,7 @@ type execution struct {
 	Stored   bool   `json:"output_stored"`
 	Cut      bool   `json:"output_truncated"`
 	URL      string `json:"output_url"`
-	Input    any    `json:"input"`
+	Input    object `json:"input"`
 	Attempts []callAttempt
 	Upstream callUpstream
 	Policy   struct {

@@ -1,5 +1,5 @@
-// Package calllog keeps one row for each governed call to a provider: who asked, what was decided, and what happened. See
-// README.md.
+// Package calllog keeps one row for each governed call to a provider: who asked, what was decided, and what happened.
+// See README.md.
 package calllog
 
 import (
@@ -97,8 +97,8 @@ func columns(c *Call) db.Columns {
 // storeCalls stores calls, those that have ended in place of their intents.
 var storeCalls = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
 	Before: "INSERT INTO calls (" + columns(new(Call)).Names() + ")",
-	Types: []string{"text", "text", "text", "bigint", "text", "text", "text", "text", "text", "text", "text", "text", "text",
-		"text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "bigint", "bigint",
+	Types: []string{"text", "text", "text", "bigint", "text", "text", "text", "text", "text", "text", "text", "text",
+		"text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "bigint", "bigint",
 		"text", "text"},
 	After: `ON CONFLICT (id) DO UPDATE SET outcome = excluded.outcome, error_code = excluded.error_code,
 		upstream_status = excluded.upstream_status, attempts = excluded.attempts, timing = excluded.timing`,
@@ -142,8 +142,8 @@ type Filter struct {
 	After, Before time.Time
 }
 
-// List returns a page of the calls of an environment, and one row more if another page follows. It takes turns among the
-// lists of the environment.
+// List returns a page of the calls of an environment, and one row more if another page follows. It takes turns among
+// the lists of the environment.
 func (l *Log) List(ctx context.Context, env id.Environment, f *Filter, p page.Request) ([]Call, error) {
 	w := new(db.Where).And("environment_id = ?", string(env))
 	db.AnyOf(w, "provider_config_key", f.ConfigKeys)

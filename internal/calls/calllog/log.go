@@ -136,7 +136,7 @@ func (l *Log) flush(batch []*item) {
 		if left = ended; err == nil || len(left) == 0 {
 			return
 		}
-		l.cfg.Logger.ErrorContext(l.life, "cannot store calls to providers that have ended; they are stored again in a moment",
+		l.cfg.Logger.ErrorContext(l.life, "cannot store calls to providers that have ended; the next attempt follows soon",
 			slog.Int("count", len(left)), slog.String("error", err.Error()), obs.Outage("calls"))
 		t := l.cfg.Clock.NewTimer(storeRetry)
 		select {
@@ -148,8 +148,8 @@ func (l *Log) flush(batch []*item) {
 	}
 }
 
-// storeAll stores items in one transaction. If one of them cannot be stored, each is stored alone, and those that cannot
-// be are dropped: a call that has ended must not keep others from being stored.
+// storeAll stores items in one transaction. If one of them cannot be stored, each is stored alone, and those that
+// cannot be are dropped: a call that has ended must not keep others from being stored.
 func (l *Log) storeAll(list []*item) error {
 	err := l.store(list)
 	if err == nil || db.IsUnavailable(err) || l.life.Err() != nil {

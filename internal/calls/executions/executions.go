@@ -37,15 +37,13 @@ func (Status) Schema(oas.Registry) *oas.Schema { return oas.Enum(statuses()) }
 
 // Limits of an execution.
 const (
-	// DefaultTimeout, MinTimeout and MaxTimeout bound the time of a call.
-	DefaultTimeout = 30 * time.Second
-	MinTimeout     = time.Second
-	MaxTimeout     = 2 * time.Minute
-	// KeyLifetime is how long an idempotency key is remembered.
-	KeyLifetime = 24 * time.Hour
-	// OutputLifetime is how long outputs are kept, and LargeOutputLifetime how long those are that were too large to be
+	// defaultTimeout is the time of a call that names none.
+	defaultTimeout = 30 * time.Second
+	// keyLifetime is how long an idempotency key is remembered.
+	keyLifetime = 24 * time.Hour
+	// outputLifetime is how long outputs are kept, and largeOutputLifetime how long those are that were too large to be
 	// returned.
-	OutputLifetime, LargeOutputLifetime = 7 * 24 * time.Hour, 24 * time.Hour
+	outputLifetime, largeOutputLifetime = 7 * 24 * time.Hour, 24 * time.Hour
 	// MaxMetadata bounds what a caller attaches, in bytes of JSON.
 	MaxMetadata = 16 << 10
 	// MaxInput bounds an input, in bytes of JSON.
@@ -207,7 +205,7 @@ func present(c *gateway.Call, x *extension) *Execution {
 	t := c.Timing
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	e.State.Timing = Timing{ms(t.Policy), ms(t.Credentials), ms(t.Upstream), ms(t.Total)}
-	switch c.Outcome { //nolint:exhaustive // the others have failed
+	switch c.Outcome {
 	case gateway.Succeeded:
 		e.Status = Succeeded
 		e.addResult(c, x)
@@ -234,8 +232,8 @@ func (e *Execution) addResult(c *gateway.Call, x *extension) {
 	switch {
 	case r.Full != nil:
 		e.State.Large, e.State.ContentType = true, r.ContentType
-		e.OutputUntil = c.Ended.Add(LargeOutputLifetime)
+		e.OutputUntil = c.Ended.Add(largeOutputLifetime)
 	case c.Writes() || x.key != "":
-		e.OutputUntil = c.Ended.Add(OutputLifetime)
+		e.OutputUntil = c.Ended.Add(outputLifetime)
 	}
 }

@@ -20,9 +20,9 @@ import (
 // Errors: idempotency_mismatch.
 func (s *Service) claim(ctx context.Context, c *gateway.Call, x *extension) (*Execution, error) {
 	p := &c.Request.Principal
-	x.keyHash = s.mac("execution key", string(c.Environment()), string(p.Kind), p.ID, c.Request.ConfigKey+"/"+c.Target.Name,
-		x.key)
-	print := s.mac("execution fingerprint", x.keyHash, c.Request.ConfigKey, c.Connected.UUID, c.Request.Version,
+	x.keyHash = s.mac("execution key", string(c.Environment()), string(p.Kind), p.ID,
+		c.Request.ConfigKey+"/"+c.Target.Name, x.key)
+	fingerprint := s.mac("execution fingerprint", x.keyHash, c.Request.ConfigKey, c.Connected.UUID, c.Request.Version,
 		string(canon.Append(nil, c.Input.Value())))
 	row, err := s.row(begun(c, x), c)
 	if err != nil {
@@ -37,7 +37,7 @@ func (s *Service) claim(ctx context.Context, c *gateway.Call, x *extension) (*Ex
 			(key_hash, environment_id, execution_id, fingerprint, expires_ms) VALUES ($1, $2, $3, $4, $5)
 			ON CONFLICT (key_hash) DO UPDATE SET execution_id = excluded.execution_id, fingerprint = excluded.fingerprint,
 			expires_ms = excluded.expires_ms WHERE execution_keys.expires_ms <= $6`, x.keyHash, string(c.Environment()), c.ID,
-			print, clock.Millis(now.Add(KeyLifetime)), clock.Millis(now)))
+			fingerprint, clock.Millis(now.Add(keyLifetime)), clock.Millis(now)))
 		if err != nil {
 			return fmt.Errorf("claim an idempotency key: %w", err)
 		}
@@ -53,7 +53,7 @@ func (s *Service) claim(ctx context.Context, c *gateway.Call, x *extension) (*Ex
 		return nil, err //nolint:wrapcheck // it says what failed
 	case claimed:
 		return nil, nil //nolint:nilnil // no earlier one
-	case subtle.ConstantTimeCompare([]byte(print), []byte(earlierPrint)) == 0:
+	case subtle.ConstantTimeCompare([]byte(fingerprint), []byte(earlierPrint)) == 0:
 		return nil, apperr.New(apperr.CodeIdempotencyMismatch,
 			"The Idempotency-Key was sent before with another connection, version or input")
 	}
@@ -65,7 +65,8 @@ func (s *Service) claim(ctx context.Context, c *gateway.Call, x *extension) (*Ex
 	return e, err
 }
 
-// release makes a key free again whose execution has ended before anything was sent, so that another request can use it.
+// release makes a key free again whose execution has ended before anything was sent, so that another request can use
+// it.
 func (s *Service) release(ctx context.Context, c *gateway.Call, x *extension) error {
 	err := s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM execution_keys WHERE key_hash = $1 AND execution_id = $2`, x.keyHash, c.ID)

@@ -43,8 +43,8 @@ func (s *Service) Module() module.Module {
 	}
 }
 
-// endAbandoned ends executions whose process has ended between the request and the response. The provider may have acted, which is not
-// known, so they are never made again.
+// endAbandoned ends executions whose process has ended between the request and the response. The provider may have
+// acted, which is not known, so they are never made again.
 func (s *Service) endAbandoned(ctx context.Context) error {
 	for {
 		var n int

@@ -74,7 +74,7 @@ type extension struct {
 func (s *Service) prepare(ctx context.Context, actor access.Principal, r *Request) (*gateway.Call, *extension, error) {
 	timeout := r.Timeout
 	if timeout == 0 {
-		timeout = DefaultTimeout
+		timeout = defaultTimeout
 	}
 	c, err := s.cfg.Pipeline().Prepare(ctx, gateway.Request{Principal: actor, Via: gateway.ViaExecute,
 		ConfigKey: r.ConfigKey, Connection: r.Connection, Action: r.Action, Version: r.Version, Input: r.Input,
@@ -118,7 +118,8 @@ func (s *Service) Execute(ctx context.Context, actor access.Principal, r *Reques
 
 // DryRun returns the request that an execution would send, without its credentials, and what the rules of the
 // environment decide about it. It sends and stores nothing.
-func (s *Service) DryRun(ctx context.Context, actor access.Principal, r *Request) (*Execution, *gateway.Rendered, error) {
+func (s *Service) DryRun(ctx context.Context, actor access.Principal, r *Request) (*Execution,
+	*gateway.Rendered, error) {
 	c, x, err := s.prepare(ctx, actor, r)
 	if err != nil {
 		return nil, nil, err

@@ -17,8 +17,8 @@ import (
 // storeExecutions stores executions, those that have ended in place of those that had begun.
 var storeExecutions = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
 	Before: "INSERT INTO executions (" + columns(new(Execution)).Names() + ")",
-	Types: []string{"text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "bigint",
-		"bigint", "bigint", "text", "bytea", "bytea", "bigint"},
+	Types: []string{"text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text",
+		"bigint", "bigint", "bigint", "text", "bytea", "bytea", "bigint"},
 	After: `ON CONFLICT (id) DO UPDATE SET status = excluded.status, error_code = excluded.error_code,
 		finished_ms = excluded.finished_ms, lease_ms = excluded.lease_ms, state = excluded.state, output = excluded.output,
 		output_until_ms = excluded.output_until_ms WHERE executions.lease_ms > 0`,
@@ -102,8 +102,8 @@ func (r *Reader) where() *db.Where {
 	return w
 }
 
-// List returns a page of executions without inputs and outputs, and one row more if another page follows. It takes turns
-// among the lists of the environment.
+// List returns a page of executions without inputs and outputs, and one row more if another page follows. It takes
+// turns among the lists of the environment.
 func (s *Service) List(ctx context.Context, r Reader, f *Filter, p page.Request) ([]Execution, error) {
 	w := r.where()
 	db.AnyOf(w, "provider_config_key", f.ConfigKeys)
@@ -170,7 +170,8 @@ func (s *Service) open(e *Execution) error {
 }
 
 // Output returns the whole output of an execution with its content type, or not_found if it is not kept.
-func (s *Service) Output(ctx context.Context, r Reader, executionID string) (body []byte, contentType string, err error) {
+func (s *Service) Output(ctx context.Context, r Reader, executionID string) (body []byte,
+	contentType string, err error) {
 	e, err := s.Get(ctx, r, executionID)
 	if err != nil {
 		return nil, "", err
@@ -192,8 +193,8 @@ func notFound() error { return apperr.NotFound("execution") }
 
 // secretNames are parts of names of members that hold secrets.
 func secretNames() []string {
-	return []string{"password", "passwd", "secret", "token", "api_key", "apikey", "private_key", "privatekey", "credential",
-		"authorization"}
+	return []string{"password", "passwd", "secret", "token", "api_key", "apikey", "private_key", "privatekey",
+		"credential", "authorization"}
 }
 
 // isSecretName reports whether a member of that name holds a secret.

@@ -145,7 +145,7 @@ func (c *Call) Writes() bool {
 // Decision is what the rules of the environment say about a call.
 type Decision struct {
 	Effect Effect
-	// Code is that of the rule that decided, DefaultCode if none did.
+	// Code is that of the rule that decided, default if none did.
 	Code string
 	// Reason is a sentence for people; it may be empty.
 	Reason string
@@ -153,8 +153,8 @@ type Decision struct {
 	Rules []apperr.CallRule
 }
 
-// DefaultCode is the code of a decision that no rule made.
-const DefaultCode = "default"
+// defaultCode is the code of a decision that no rule made.
+const defaultCode = "default"
 
 // Timing says what the stages of a call took.
 type Timing struct {

@@ -97,8 +97,8 @@ func networkError(c *Call, e *egress.Error, timedOut bool) *apperr.Error {
 	if timedOut {
 		code, message = apperr.CodeProviderTimeout, "The provider did not respond in time"
 	}
-	return apperr.Wrap(code, message, e).WithCall(apperr.Call{Source: apperr.SourceNetwork, Effect: effectOf(c, e.BytesSent),
-		Retryable: !e.Permanent})
+	return apperr.Wrap(code, message, e).WithCall(apperr.Call{Source: apperr.SourceNetwork,
+		Effect: effectOf(c, e.BytesSent), Retryable: !e.Permanent})
 }
 
 // effectOf says whether the provider may have acted on the call.

@@ -7,8 +7,8 @@ import (
 	"sallyport/internal/platform/module"
 )
 
-// metrics are the pipeline's own metrics. Their labels are bounded: neither providers nor actions are among them, because
-// environments make these.
+// metrics are the pipeline's own metrics. Their labels are bounded: neither providers nor actions are among them,
+// because environments make these.
 type metrics struct {
 	calls   *prometheus.CounterVec
 	total   prometheus.Histogram
@@ -19,8 +19,8 @@ type metrics struct {
 func newMetrics() metrics {
 	m := metrics{
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sallyport_calls_total",
-			Help: "Calls to providers that the rules decided on, by outcome and by where they failed: gateway, policy, provider, " +
-				"network, or none."}, []string{"outcome", "source"}),
+			Help: "Calls to providers that the rules decided on, by outcome and by where they failed: gateway, policy, " +
+				"provider, network, or none."}, []string{"outcome", "source"}),
 		total: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "sallyport_call_seconds",
 			Help:    "Duration of calls to providers, waits and all attempts included.",
 			Buckets: []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120}}),

@@ -149,7 +149,7 @@ func (p *Pipeline) checkInput(ctx context.Context, c *Call) error {
 	}
 	key := schemaKey{string(c.Environment()) + "/" + c.Target.Provider.Definition.Slug, c.Target.Version, c.Target.Name}
 	c.schema, err = p.schemas.Get(ctx, key, func(context.Context) (*schemas.Schema, int64, error) {
-		s, err := schemas.Compile(c.Target.Action.Input)
+		s, err := schemas.Compile(c.Target.Input)
 		return s, 0, err
 	})
 	if err != nil {

@@ -23,8 +23,8 @@ type Rendered struct {
 // maxRendered is how much of a body is shown.
 const maxRendered = 64 << 10
 
-// Render returns the request that Run would send, after what the rules decide about it. It sends and records nothing, and
-// opens the credentials only to leave them out.
+// Render returns the request that Run would send, after what the rules decide about it. It sends and records nothing,
+// and opens the credentials only to leave them out.
 func (p *Pipeline) Render(ctx context.Context, c *Call) (*Rendered, error) {
 	if err := p.Decide(ctx, c); err != nil {
 		return nil, refused(c, err)

@@ -5,14 +5,13 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
-
-	"github.com/google/uuid"
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
@@ -155,12 +154,9 @@ func (p *Pipeline) sleep(ctx context.Context, wait time.Duration) error {
 // caller's own key.
 func (c *Call) providerKey() string {
 	sum := sha256.Sum256([]byte("sallyport execution\n" + string(c.Environment()) + "\n" + c.ExecutionID()))
-	key, err := uuid.FromBytes(sum[:16])
-	if err != nil {
-		return c.ExecutionID() // sixteen bytes are a UUID
-	}
-	key[6], key[8] = key[6]&0x0f|0x80, key[8]&0x3f|0x80 // RFC 9562, version 8
-	return key.String()
+	key := sum[:16]
+	key[6], key[8] = key[6]&0x0f|0x80, key[8]&0x3f|0x80 // a UUID of version 8 (RFC 9562)
+	return fmt.Sprintf("%x-%x-%x-%x-%x", key[:4], key[4:6], key[6:8], key[8:10], key[10:])
 }
 
 // attempt sends one request, and those to which a read is redirected.

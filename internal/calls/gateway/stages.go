@@ -54,7 +54,7 @@ type Approvals interface {
 type open struct{}
 
 func (open) Decide(context.Context, *Call) (Decision, error) {
-	return Decision{Effect: Allow, Code: DefaultCode}, nil
+	return Decision{Effect: Allow, Code: defaultCode}, nil
 }
 func (open) Admit(context.Context, *Call) error    { return nil }
 func (open) Charge(*Call)                          {}

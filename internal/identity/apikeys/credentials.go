@@ -89,7 +89,8 @@ func (c *credential) setSources(text sql.NullString) (err error) {
 	return err
 }
 
-const credentialGrantColumns = "g.id, g.effect, g.routes, g.connections, g.call_limits, g.not_after_ms" //nolint:gosec // names columns
+//nolint:gosec // names of columns, no credentials
+const credentialGrantColumns = "g.id, g.effect, g.routes, g.connections, g.call_limits, g.not_after_ms"
 
 // storedGrant is a row of credentialGrantColumns, which is null where the join found none.
 type storedGrant struct {

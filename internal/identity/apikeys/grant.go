@@ -154,8 +154,8 @@ func grantViolations(v *apperr.Violations, at func(i int) string, grants []Grant
 	}
 }
 
-// MaxGrantActions is how many patterns of actions a grant has at most.
-const MaxGrantActions = 100
+// maxGrantActions is how many patterns of actions a grant has at most.
+const maxGrantActions = 100
 
 // actionPattern is the form of provider_config_key/action with * in either part.
 var actionPattern = regexp.MustCompile(`^[a-z0-9*][a-z0-9*_-]{0,62}/[a-z0-9*_]{1,48}$`)
@@ -174,10 +174,10 @@ func callViolations(v *apperr.Violations, at string, g *Grant) {
 			v.Add(at+field.name, "route", "is for grants of the route actions alone")
 		}
 	}
-	if l.Actions != nil && (len(l.Actions) == 0 || len(l.Actions) > MaxGrantActions) {
-		v.Add(at+"actions", "max_items", fmt.Sprintf("must have 1 to %d patterns", MaxGrantActions))
+	if l.Actions != nil && (len(l.Actions) == 0 || len(l.Actions) > maxGrantActions) {
+		v.Add(at+"actions", "max_items", fmt.Sprintf("must have 1 to %d patterns", maxGrantActions))
 	}
-	for j, pattern := range l.Actions[:min(len(l.Actions), MaxGrantActions)] {
+	for j, pattern := range l.Actions[:min(len(l.Actions), maxGrantActions)] {
 		if !actionPattern.MatchString(pattern) {
 			v.Add(fmt.Sprintf("%sactions[%d]", at, j), "pattern", "must be the key of a provider configuration, a slash and an "+
 				"action, such as github/create_issue or github/*")
@@ -187,8 +187,8 @@ func callViolations(v *apperr.Violations, at string, g *Grant) {
 		v.Add(at+"methods", "min_items", "must have at least one method")
 	}
 	for j, method := range l.Methods {
-		if !slices.Contains(GrantMethods(), method) {
-			v.Add(fmt.Sprintf("%smethods[%d]", at, j), "enum", "must be one of "+strings.Join(GrantMethods(), ", "))
+		if !slices.Contains(grantMethods(), method) {
+			v.Add(fmt.Sprintf("%smethods[%d]", at, j), "enum", "must be one of "+strings.Join(grantMethods(), ", "))
 		}
 	}
 	switch {
@@ -200,8 +200,8 @@ func callViolations(v *apperr.Violations, at string, g *Grant) {
 	}
 }
 
-// GrantMethods returns the methods that a grant can name.
-func GrantMethods() []string { return []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} }
+// grantMethods returns the methods that a grant can name.
+func grantMethods() []string { return []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} }
 
 // maxConnectionBytes bounds the id of a connection.
 const maxConnectionBytes = 255

@@ -71,7 +71,8 @@ func TestOrderOfPermissions(t *testing.T) {
 	require.Equal(t, []access.Permission{access.ConnectionsRead, access.ConfigsRead, access.CatalogRead,
 		access.SubscriptionsRead,
 		access.EventsRead, access.TeamRead, access.MembersRead, access.RolesRead, access.EnvironmentsRead, access.APIKeysRead,
-		access.ExecutionsRead, access.CallsRead, access.AuditRead, access.AuditExport, access.SSORead}, access.Auditor.Permissions())
+		access.ExecutionsRead, access.CallsRead, access.AuditRead, access.AuditExport,
+		access.SSORead}, access.Auditor.Permissions())
 	for _, r := range access.SystemRoles() {
 		if r == access.Auditor {
 			continue

@@ -62,8 +62,8 @@ func (l *CallLimits) match(c Call) bool {
 	return l.MaxRisk == "" || c.Risk == "" || rankOf(c.Risk) <= rankOf(l.MaxRisk)
 }
 
-// MatchAction reports whether a pattern of provider_config_key/action matches such a name. A * in either part stands for
-// any characters of it.
+// MatchAction reports whether a pattern of provider_config_key/action matches such a name. A * in either part stands
+// for any characters of it.
 func MatchAction(pattern, name string) bool {
 	patternKey, patternAction, _ := strings.Cut(pattern, "/")
 	key, action, _ := strings.Cut(name, "/")

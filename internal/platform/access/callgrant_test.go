@@ -33,8 +33,8 @@ func TestPatternsOfActions(t *testing.T) {
 	})
 }
 
-// A key may make a call exactly if one of its grants permits it, by connection, action, method and risk, and none denies
-// it. A call whose method and risk are not known is only measured by connection and action.
+// A key may make a call exactly if one of its grants permits it, by connection, action, method and risk, and none
+// denies it. A call whose method and risk are not known is only measured by connection and action.
 func TestGrantsOfCalls(t *testing.T) {
 	t.Parallel()
 	levels := append(access.RiskLevels(), "unknown")

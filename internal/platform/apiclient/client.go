@@ -254,7 +254,8 @@ func (c *Client) request(r Request, accept string) (egress.Request, error) {
 	if c.key != "" {
 		h.Set("API-Key", c.key.Reveal())
 	}
-	q := egress.Request{Method: r.Method, URL: u, Header: h, Timeout: max(c.timeout, r.Timeout), MaxResponseBytes: maxResponse}
+	q := egress.Request{Method: r.Method, URL: u, Header: h, Timeout: max(c.timeout, r.Timeout),
+		MaxResponseBytes: maxResponse}
 	if r.Body != nil {
 		if q.Body, err = marshal(r.Body); err != nil {
 			return egress.Request{}, err

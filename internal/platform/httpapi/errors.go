@@ -33,12 +33,6 @@ type wireErrorBody struct {
 	Message string `json:"message" example:"No such webhook event"`
 	// The validation errors that were found. Present only with the code `validation_error`.
 	Details []apperr.Detail `json:"details,omitempty"`
-	CallError
-}
-
-// CallError is what errors of calls to providers say in addition. It is exported because only exported embedded structs
-// are documented.
-type CallError struct {
 	// Where a call to a provider failed: `gateway` and `policy` refused it, `provider` responded with an error, and with
 	// `network` it did not respond. Present only in errors of calls, as are all further fields.
 	Source apperr.Source `json:"source,omitempty" enum:"gateway,policy,provider,network"`
@@ -111,8 +105,9 @@ func ErrorBody(status int, message string) []byte {
 func wireErrorFrom(e *apperr.Error) *wireError {
 	body := wireErrorBody{Code: wireCode(e.Code), Message: e.Message, Details: e.Details}
 	if c := e.Call; c != nil {
-		body.CallError = CallError{Source: c.Source, Retryable: &c.Retryable, RetryAfterMS: e.RetryAfter.Milliseconds(),
-			ExecutionID: c.ExecutionID, Effect: c.Effect, Attempts: c.Attempts, Upstream: c.Upstream, Policy: c.Policy}
+		body.Source, body.Retryable, body.RetryAfterMS = c.Source, &c.Retryable, e.RetryAfter.Milliseconds()
+		body.ExecutionID, body.Effect, body.Attempts = c.ExecutionID, c.Effect, c.Attempts
+		body.Upstream, body.Policy = c.Upstream, c.Policy
 	}
 	return &wireError{status: e.HTTPStatus(), Err: body}
 }

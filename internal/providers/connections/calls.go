@@ -29,8 +29,9 @@ type Signer struct{ svc *Service }
 // NewSigner returns the signer of the service.
 func NewSigner(s *Service) *Signer { return &Signer{s} }
 
-// Find returns a connection that the view shows, or connection_not_found. It reads memory, unless the connection was not
-// looked up lately. The connection is shared and read-only, and has neither health nor a description of its credentials.
+// Find returns a connection that the view shows, or connection_not_found. It reads memory, unless the connection was
+// not looked up lately. The connection is shared and read-only, and has neither health nor a description of its
+// credentials.
 func (g *Signer) Find(ctx context.Context, v access.View, providerConfigKey, connectionID string) (*Connection, error) {
 	if !possible(providerConfigKey, connectionID) || !v.Connections.Contains(connectionID) {
 		return nil, connectionNotFound()

@@ -23,8 +23,8 @@ type Outgoing struct {
 	Body   []byte
 	// Base is the place of the base URL in the order of fall-backs; 0 for the first.
 	Base int
-	// BaseURL is that of an action, as CheckBaseURL accepts it; empty for that of the definition. One that the connection's
-	// target replaces is replaced for all actions.
+	// BaseURL is that of an action, as CheckBaseURL accepts it; empty for that of the definition. One that the
+	// connection's target replaces is replaced for all actions.
 	BaseURL string
 }
 
@@ -50,9 +50,9 @@ func (e *Engine) Prepare(ctx context.Context, out Outgoing, v Values) (*http.Req
 	return e.complete(ctx, r, u, out)
 }
 
-// PrepareRedirect renders the request to which a response redirects a read. On the host of the connection's base URL, and
-// with its scheme, it is signed as any other; elsewhere it has nothing of the connection and of the caller's header but
-// what is asked for. The URL may be any; the egress policy decides whether it can be reached. The error is a
+// PrepareRedirect renders the request to which a response redirects a read. On the host of the connection's base URL,
+// and with its scheme, it is signed as any other; elsewhere it has nothing of the connection and of the caller's header
+// but what is asked for. The URL may be any; the egress policy decides whether it can be reached. The error is a
 // *ConfigError.
 func PrepareRedirect(ctx context.Context, e *Engine, to *url.URL, out Outgoing, v Values) (*http.Request, error) {
 	m, ok := e.Mode(v.Mode)

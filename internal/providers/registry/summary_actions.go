@@ -39,7 +39,8 @@ func summarizeActions(list []*actions.Action) []ActionSummary {
 	out := []ActionSummary{}
 	for _, a := range list {
 		assessed := risk.Assess(&a.Call)
-		s := ActionSummary{Name: a.Name, Title: a.Title, Method: a.Method, Path: a.Path, BaseURL: a.BaseURL, Tags: slices.Clone(a.Tags),
+		s := ActionSummary{Name: a.Name, Title: a.Title, Method: a.Method, Path: a.Path, BaseURL: a.BaseURL,
+			Tags: slices.Clone(a.Tags),
 			Risk: assessed.Level, Flags: assessed.Flags, Deprecated: a.Deprecated, DocsURL: a.DocsURL}
 		for _, scopes := range a.Scopes {
 			s.Scopes = append(s.Scopes, slices.Clone(scopes))

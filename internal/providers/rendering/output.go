@@ -21,8 +21,8 @@ import (
 const maxOutputDepth = 1000
 
 // Decompress returns a body without the content codings gzip and deflate (RFC 9110, section 8.4), which a provider may
-// use unasked. The second result is true if it was cut at the limit in bytes, as a body is that was cut before. A coding
-// that cannot be undone is an error.
+// use unasked. The second result is true if it was cut at the limit in bytes, as a body is that was cut before. A
+// coding that cannot be undone is an error.
 func Decompress(header http.Header, body []byte, cut bool, limit int) ([]byte, bool, error) {
 	coding := strings.ToLower(strings.TrimSpace(header.Get("Content-Encoding")))
 	var r io.Reader

@@ -24,7 +24,8 @@ func check(t *testing.T, schema, value string) []apperr.Detail {
 func TestAllFaults(t *testing.T) {
 	t.Parallel()
 	const schema = `{"type":"object","required":["title","owner"],"additionalProperties":false,"properties":{
-		"title":{"type":"string","minLength":1,"maxLength":5},"owner":{"type":"string"},"mail":{"type":"string","format":"email"},
+		"title":{"type":"string","minLength":1,"maxLength":5},"owner":{"type":"string"},
+		"mail":{"type":"string","format":"email"},
 		"labels":{"type":"array","maxItems":2,"uniqueItems":true,"items":{"type":"string","pattern":"^[a-z]+$"}},
 		"state":{"enum":["open","closed"]},"count":{"type":"integer","minimum":1,"multipleOf":2},
 		"either":{"anyOf":[{"type":"string"},{"type":"array","items":{"type":"string"}}]},

@@ -35,8 +35,8 @@ func mount(api *httpapi.API, l *calllog.Log) {
 	httpapi.RegisterList(api, httpapi.Operation{
 		ID: "list-decisions", Method: http.MethodGet, Path: decisionsPath, Status: http.StatusOK, Tag: "Governance",
 		Permission: access.CallsRead, Environment: true, Summary: "List decisions about calls",
-		Description: "Lists the calls to providers that the rules of the environment decided on, newest first: who asked for " +
-			"what, what was decided, and how the call ended. Calls are kept for 90 days.",
+		Description: "Lists the calls to providers that the rules of the environment decided on, newest first: who asked " +
+			"for what, what was decided, and how the call ended. Calls are kept for 90 days.",
 	}, httpapi.List[listInput, calllog.Call, decision]{Rows: h.list, View: view,
 		Key: func(c *calllog.Call) string { return c.ID }, IsKey: id.IsUUID})
 	httpapi.Register(api, httpapi.Operation{

@@ -39,11 +39,12 @@ func mount(api *httpapi.API, svc *executions.Service) {
 		ID: "execute-action", Method: http.MethodPost, Path: executePath, Summary: "Run an action",
 		Description: "Runs an action with the credentials of a connection and waits for the outcome. The input is checked " +
 			"against the action's `input_schema` first; all errors come in one response. `output` is the provider's " +
-			"response. An error says in `source` where the call failed, in `effect` whether the provider may have acted, and in " +
-			"`retryable` whether the same call may succeed later.\n\nReads are sent up to three times; a call that writes only " +
-			"where the provider certainly did nothing, or recognises it by a key of the gateway. With an idempotency key, in the " +
-			"header `Idempotency-Key` or in the body, the action takes effect once: for 24 hours the same request returns what " +
-			"came of the first, with `idempotent_replay`. Keys belong to the caller and the action.",
+			"response. An error says in `source` where the call failed, in `effect` whether the provider may have acted, " +
+			"and in `retryable` whether the same call may succeed later.\n\nReads are sent up to three times; a call that " +
+			"writes only where the provider certainly did nothing, or recognises it by a key of the gateway. With an " +
+			"idempotency key, in the header `Idempotency-Key` or in the body, the action takes effect once: for 24 hours " +
+			"the same request returns what came of the first, with `idempotent_replay`. Keys belong to the caller and the " +
+			"action.",
 		MaxBodyBytes: executions.MaxInput, NoIdempotencyKey: true,
 		Errors: []apperr.Code{apperr.CodeProviderNotFound, apperr.CodeConnectionNotFound, apperr.CodeActionNotFound,
 			apperr.CodeConnectionNotReady, apperr.CodeConnectionOwned, apperr.CodePreconditionFailed, apperr.CodePolicyDenied,
@@ -62,14 +63,14 @@ func mount(api *httpapi.API, svc *executions.Service) {
 		Key: func(e *executions.Execution) string { return e.ID }, IsKey: id.IsUUID})
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "get-execution", Method: http.MethodGet, Path: executionPath, Summary: "Get an execution",
-		Description: "Returns an execution in its present state, with its input and, while that is kept, its output. Texts of " +
-			"the input whose names say that they are secret are redacted. Outputs are kept for 7 days of actions that write and " +
-			"of those with an idempotency key.",
+		Description: "Returns an execution in its present state, with its input and, while that is kept, its output. " +
+			"Texts of the input whose names say that they are secret are redacted. Outputs are kept for 7 days of actions " +
+			"that write and of those with an idempotency key.",
 	}), h.get)
 	httpapi.RegisterStream(api, op(httpapi.Operation{
 		ID: "get-execution-output", Method: http.MethodGet, Path: outputPath, Summary: "Download the output of an execution",
-		Description: "Returns the output of an execution as the provider sent it. It is meant for outputs over 2 MiB, of which " +
-			"`output` has only the beginning; these are kept for 24 hours, up to 10 MiB.",
+		Description: "Returns the output of an execution as the provider sent it. It is meant for outputs over 2 MiB, of " +
+			"which `output` has only the beginning; these are kept for 24 hours, up to 10 MiB.",
 		Download: []string{"application/json", "application/octet-stream"}, Missing: []string{"output"},
 	}), h.output)
 }
@@ -94,8 +95,8 @@ func messages() map[apperr.Code][]string {
 			"The call was cancelled before it was complete"},
 		apperr.CodeIdempotencyMismatch: {
 			"The Idempotency-Key was sent before with another connection, version or input"},
-		apperr.CodeIdempotencyOutcomeUnknown: {"The outcome of the first request with this Idempotency-Key was lost with the " +
-			"process that made it", "The execution of the first request with this Idempotency-Key is not kept any more"},
+		apperr.CodeIdempotencyOutcomeUnknown: {"The outcome of the first request with this Idempotency-Key was lost with " +
+			"the process that made it", "The execution of the first request with this Idempotency-Key is not kept any more"},
 	}
 }
 

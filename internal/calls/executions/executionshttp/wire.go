@@ -49,8 +49,8 @@ type execution struct {
 	Action string `json:"action" example:"create_issue"`
 	// The version of the action that was run.
 	Version string `json:"version" example:"5a1f0c9e"`
-	// The body of the provider's response: JSON as it is, another text as an object of content_type and text, other bytes as one of
-	// content_type and base64, and `null` for nothing.
+	// The body of the provider's response: JSON as it is, another text as an object of content_type and text, other bytes
+	// as one of content_type and base64, and `null` for nothing.
 	Output value `json:"output"`
 	// Whether output is only the beginning of what the provider returned.
 	OutputTruncated bool `json:"output_truncated" example:"false"`

@@ -62,8 +62,8 @@ type newGrant struct {
 	// connections of the environment and data without a connection. The grants of a key can name 1000 connections in
 	// total. Default `["*"]`.
 	Connections []string `json:"connections,omitempty" minItems:"1" maxItems:"1000" default:"*" example:"[\"acme-production\"]"`
-	// Which actions the grant is about, for the route `actions` alone: the key of a provider configuration, a slash and the
-	// name of an action. `*` in either part stands for any characters. Default: all actions.
+	// Which actions the grant is about, for the route `actions` alone: the key of a provider configuration, a slash and
+	// the name of an action. `*` in either part stands for any characters. Default: all actions.
 	Actions []string `json:"actions,omitempty" minItems:"1" maxItems:"100" uniqueItems:"true" example:"[\"github/*\"]"`
 	// Which HTTP methods the actions may have, for the route `actions` alone. Default: all.
 	Methods []string `json:"methods,omitempty" minItems:"1" uniqueItems:"true" enum:"GET,HEAD,POST,PUT,PATCH,DELETE" example:"[\"GET\"]"`
