@@ -15,7 +15,7 @@ var unexpected = regexp.MustCompile(`^unexpected argument (\S+?)(?:, did you mea
 // synonyms are the words that other command lines have for those of this one, the likeliest first.
 func synonyms() map[string][]string {
 	return map[string][]string{
-		"actions": {"catalog"}, "tools": {"catalog"}, "toolkits": {"catalog"}, "apis": {"catalog"}, "find": {"search"},
+		"tools": {"catalog"}, "toolkits": {"catalog"}, "apis": {"catalog"}, "find": {"search"},
 		"query": {"search"}, "upload": {"import"}, "preview": {"diff"}, "changes": {"diff"}, "compare": {"diff"},
 		"apply": {"activate"}, "rollback": {"activate"},
 		"get": {"show", "get"}, "show": {"show", "get"}, "describe": {"show", "get"}, "view": {"show", "get"},

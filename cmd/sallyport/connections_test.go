@@ -257,7 +257,7 @@ func TestTrigger(t *testing.T) {
 		r.refuse(exitUsage, "--connection: second, repo", "subscriptions", "trigger", "github", "push")
 		r.refuse(exitUsage, "Did you mean github?", "subscriptions", "trigger", "githb", "push")
 		r.refuse(exitUsage, "Did you mean gitea?", "subscriptions", "trigger", "forgejo", "push")
-		r.refuse(exitUsage, "Airtable has no webhooks here", "subscriptions", "trigger", "airtable", "push")
+		r.refuse(exitUsage, "Anthropic has no webhooks here", "subscriptions", "trigger", "anthropic", "push")
 		r.refuse(exitUsage, "must be one type", "subscriptions", "trigger", "github", "issues.*", "--connection", "repo")
 		require.Contains(t, r.run("", "subscriptions", "trigger", "github", "issues.flown", "--connection", "repo").stderr,
 			"minimal body")

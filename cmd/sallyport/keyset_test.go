@@ -154,6 +154,27 @@ func (in installation) configure(t *testing.T) {
 	}))
 }
 
+// execute stores an execution with its input and output.
+func (in installation) execute(t *testing.T) {
+	t.Helper()
+	box, err := secretbox.Open(secretbox.Source{Path: filepath.Join(in.dir, "keyset.json")})
+	require.NoError(t, err)
+	seal := func(column string) []byte {
+		sealed, err := box.Seal([]byte("{}"), secretbox.AD{Table: "executions", Column: column, RowID: "x"})
+		require.NoError(t, err)
+		return sealed
+	}
+	require.NoError(t, in.open(t).Tx(t.Context(), func(tx *sql.Tx) error {
+		const far = 1 << 52 // no job removes it
+		_, err := tx.ExecContext(t.Context(), `INSERT INTO executions (id, environment_id, principal_type, principal_id,
+			provider_config_key, provider, connection_id, connection_uuid, action, version, status, error_code, created_ms,
+			finished_ms, lease_ms, state, input, output, output_until_ms) SELECT 'x', min(id), 'api_key', 'x', 'http', 'http',
+			'x', 'x', 'get', 'x', 'succeeded', '', 1, 1, 0, '{}', $1, $2, $3 FROM environments`, seal("input"), seal("output"),
+			int64(far))
+		return err
+	}))
+}
+
 // depart stores a browser that is at a provider, for a connection that is there.
 func (in installation) depart(t *testing.T) {
 	t.Helper()
@@ -296,6 +317,7 @@ func TestRotateNextToServer(t *testing.T) {
 			"connection_config": map[string]any{"base_url": "https://api.example.test"},
 			"credentials":       map[string]any{"token": "a token"}})
 		in.configure(t)
+		in.execute(t)
 		in.depart(t)
 		subscribe()
 		s.deliver(t, "before")

@@ -117,8 +117,8 @@ func TestSuggestions(t *testing.T) {
 		"publish": "sallyport events publish", "events send": "sallyport events publish",
 		"events retry x": "sallyport events replay", "connections secrets new": "sallyport connections secrets add",
 		"endpoints list": "sallyport subscriptions list", "logs": "sallyport events list",
-		"subscriptions rotate x": "sallyport subscriptions rotate-secret", "actions list": "sallyport catalog list",
-		"tools": "sallyport catalog", "tools search x": "sallyport catalog search",
+		"subscriptions rotate x": "sallyport subscriptions rotate-secret",
+		"tools":                  "sallyport catalog", "tools search x": "sallyport catalog search",
 		"openapi import x": "sallyport catalog import",
 		"catalog get x":    "sallyport catalog show", "catalog delete x": "sallyport catalog remove",
 	} {

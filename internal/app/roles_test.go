@@ -18,7 +18,7 @@ func TestPartsOfTheWork(t *testing.T) {
 	want := map[role.Part][]string{
 		role.EveryNode: {"event-partitions", "follow-keyset", "log-outages", "make-partitions", "measure-deliveries",
 			"measure-fanouts", "number-audit-events", "probe-store", "rate-limits", "read-wanted-indexes", "register-node",
-			"share-provider-limits", "token-exchanges"},
+			"share-provider-limits", "token-exchanges", "call-log"},
 		role.Serving: {"event-commits", "event-stream", "log-filters-not-evaluated", "store-key-use",
 			"store-rejections", "store-secret-matches"},
 		role.Working: {"connection-checks", "delivery-fanouts", "delivery-workers",
@@ -26,7 +26,7 @@ func TestPartsOfTheWork(t *testing.T) {
 			"expire-mails", "expire-rate-limits", "expire-rejections", "expire-replays", "follow-config-changes",
 			"forget-replaced-secrets", "imports", "measure-imports", "measure-replays", "measure-token-refreshes",
 			"remove-expired-events", "replay-worker",
-			"reseal-values", "send-password-resets", "tidy-imports", "token-refresh", "trim-event-log"},
+			"expire-calls", "expire-executions", "recover-executions", "reseal-values", "send-password-resets", "tidy-imports", "token-refresh", "trim-event-log"},
 	}
 	got := map[role.Part][]string{}
 	for _, m := range app.Declared() {
@@ -40,6 +40,9 @@ func TestPartsOfTheWork(t *testing.T) {
 		}
 	}
 	for _, names := range got {
+		slices.Sort(names)
+	}
+	for _, names := range want {
 		slices.Sort(names)
 	}
 	require.Equal(t, want, got)

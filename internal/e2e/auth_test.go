@@ -121,7 +121,7 @@ func TestExpiry(t *testing.T) {
 		samples := w.samples(f)
 		var k apiKey
 		w.call(w.user(""), http.MethodPost, "/api-keys", object{"name": "short", "environment_id": w.env,
-			"grants":     []object{allow("webhooks", "events", "events:write", "connections", "catalog")},
+			"grants":     []object{allow("webhooks", "events", "events:write", "connections", "catalog", "actions")},
 			"expires_at": w.clk.Now().Add(time.Minute)}).want(w, http.StatusCreated).into(w, &k)
 		token := w.token()
 		w.clk.Advance(time.Minute - time.Millisecond)
@@ -178,6 +178,8 @@ func TestGrants(t *testing.T) {
 					case !slices.Contains(h.open, s.op.Route):
 						e := w.callSample(byKey(h.key.Key), s).refused(w, http.StatusForbidden, apperr.CodeGrantDenied)
 						require.Contains(w.t, e.Error.Message, string(s.op.Route))
+					case s.op.Route == access.RouteActions && len(s.path) > 0: // a key sees its own executions
+						w.callSample(byKey(h.key.Key), s).refused(w, http.StatusNotFound, apperr.CodeNotFound)
 					case s.op.Method == http.MethodGet:
 						w.callSample(byKey(h.key.Key), s).want(w, s.status)
 					}

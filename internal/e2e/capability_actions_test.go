@@ -4,6 +4,8 @@ import (
 	"net/http"
 
 	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/apperr"
 )
 
 type actionFixtures struct {
@@ -73,7 +75,9 @@ func (capabilities) Actions() capability {
 			w.call(c, http.MethodPost, "/actions/execute", own.post()).want(w, http.StatusOK).into(w, &e)
 			require.Equal(w.t, "succeeded", e.Status)
 			own.execution = e.ID
-			w.awaitRecorded(f.environment, e.ID)
+			w.call(c, http.MethodPost, "/actions/execute", own.post()).want(w, http.StatusOK).into(w, &e)
+			w.awaitRecorded(f.environment, e.ID) // lists have a second page
+			w.awaitRecorded(f.environment, own.execution)
 			f.put(own)
 		},
 		samples: func(_ *world, f fixtures) []sample {
@@ -88,6 +92,14 @@ func (capabilities) Actions() capability {
 				{id: "list-decisions", status: http.StatusOK},
 				{id: "get-decision", path: path, status: http.StatusOK},
 			}
+		},
+		references: map[string]func(r foreign, operation, field string){
+			"execute-action connection_id": func(r foreign, operation, field string) {
+				r.w.t.Helper()
+				r.change(r.inside, operation, part[actionFixtures](r.own).connection, field).refused(r.w, http.StatusNotFound,
+					apperr.CodeConnectionNotFound)
+			},
+			"execute-action agent_id": func(foreign, string, string) {}, // it is recorded, and names nothing
 		},
 		lists: map[string]map[string]string{
 			"list-executions": {"provider": "http", "connection_id": "a", "action": "post", "status": "failed",

@@ -17,7 +17,7 @@ func (w *world) strangers(environment, otherEnvironment, otherToken string) map[
 	w.t.Helper()
 	return map[string]credentials{
 		"a key of another environment": byKey(w.newKey(environment, allow("webhooks", "events", "events:write",
-			"connections", "catalog")).Key),
+			"connections", "catalog", "actions")).Key),
 		"a user in another environment": w.user(environment),
 		"a user of another team":        byToken(otherToken, otherEnvironment),
 	}

@@ -174,6 +174,10 @@ func (o *overheard) probes() map[string]func(c credentials) {
 		"get-catalog-provider":        nil,
 		"search-actions":              nil,
 		"get-action":                  nil,
+		"execute-action":              nil, // executions have nothing of subscriptions
+		"list-executions":             nil,
+		"get-execution":               nil,
+		"get-execution-output":        nil,
 		"publish-webhook-event":       nil,
 		"expunge-webhook-event-payload": func(c credentials) { // else it removes what is the event's own
 			o.unknown(c, http.MethodDelete, "/payload", nil)

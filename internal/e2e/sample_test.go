@@ -25,6 +25,7 @@ func sampled() map[string]struct {
 	}
 	params := func(p object) object { return object{"webhook": object{"params": p}} }
 	return map[string]settings{
+		"airtable":        {"base.changed", object{"webhook_secret": "YSBtYWMgc2VjcmV0IG9mIHRoaXJ0eS10d28gYnl0ZXM="}},
 		"asana":           {"task.added", nil},
 		"bitbucket":       {"repo.push", nil},
 		"calendly":        {"invitee.created", nil},

@@ -100,8 +100,6 @@ type State struct {
 	// Truncated says that the output is not complete, and Large that the rest of it is kept for a while.
 	Truncated bool `json:"truncated,omitempty"`
 	Large     bool `json:"large,omitempty"`
-	// ContentType is that of a large output.
-	ContentType string `json:"content_type,omitempty"`
 }
 
 // Risk is the risk of an execution as it was decided on.
@@ -231,7 +229,7 @@ func (e *Execution) addResult(c *gateway.Call, x *extension) {
 	e.Output, e.State.Truncated = r.Output, r.Truncated
 	switch {
 	case r.Full != nil:
-		e.State.Large, e.State.ContentType = true, r.ContentType
+		e.State.Large = true
 		e.OutputUntil = c.Ended.Add(largeOutputLifetime)
 	case c.Writes() || x.key != "":
 		e.OutputUntil = c.Ended.Add(outputLifetime)

@@ -84,10 +84,10 @@ type Reader struct {
 	ID   string
 }
 
-// ReaderOf returns what a principal reads: users with executions:read everything, others their own.
+// ReaderOf returns what a principal reads: an API key its own executions, a user those of all.
 func ReaderOf(p access.Principal) Reader {
 	r := Reader{View: p.View(), Kind: p.Kind, ID: p.ID}
-	if p.Has(access.ExecutionsRead) {
+	if p.Kind != access.KindAPIKey {
 		r.ID = ""
 	}
 	return r
@@ -169,24 +169,22 @@ func (s *Service) open(e *Execution) error {
 	return nil
 }
 
-// Output returns the whole output of an execution with its content type, or not_found if it is not kept.
-func (s *Service) Output(ctx context.Context, r Reader, executionID string) (body []byte,
-	contentType string, err error) {
+// Output returns the whole output of an execution, or not_found if it is not kept.
+func (s *Service) Output(ctx context.Context, r Reader, executionID string) ([]byte, error) {
 	e, err := s.Get(ctx, r, executionID)
+	switch {
+	case err != nil:
+		return nil, err
+	case e.sealedOutput == nil:
+		return nil, apperr.NotFound("output")
+	case !e.State.Large:
+		return e.Output, nil
+	}
+	body, err := s.cfg.Box.Open(e.sealedOutput, outputAD(e.ID))
 	if err != nil {
-		return nil, "", err
+		return nil, fmt.Errorf("open the output of execution %s: %w", e.ID, err)
 	}
-	if e.sealedOutput == nil {
-		return nil, "", apperr.NotFound("output")
-	}
-	if !e.State.Large {
-		return e.Output, "application/json", nil
-	}
-	body, err = s.cfg.Box.Open(e.sealedOutput, outputAD(e.ID))
-	if err != nil {
-		return nil, "", fmt.Errorf("open the output of execution %s: %w", e.ID, err)
-	}
-	return body, e.State.ContentType, nil
+	return body, nil
 }
 
 func notFound() error { return apperr.NotFound("execution") }

@@ -32,7 +32,9 @@ func mount(api *httpapi.API, svc *executions.Service) {
 	h := &handlers{svc}
 	op := func(o httpapi.Operation) httpapi.Operation {
 		o.Tag, o.Environment, o.Route, o.Permission = tag, true, access.RouteActions, access.ActionsExecute
-		o.Status = http.StatusOK
+		if o.Status = http.StatusOK; o.Method == http.MethodGet {
+			o.Permission = access.ExecutionsRead
+		}
 		return o
 	}
 	httpapi.Register(api, op(httpapi.Operation{
@@ -57,8 +59,8 @@ func mount(api *httpapi.API, svc *executions.Service) {
 	}), h.execute)
 	httpapi.RegisterList(api, op(httpapi.Operation{
 		ID: "list-executions", Method: http.MethodGet, Path: executionsPath, Summary: "List executions",
-		Description: "Lists executions, newest first, without their inputs and outputs. An API key, and a user without " +
-			"`executions:read`, sees its own. Executions are kept for 30 days.",
+		Description: "Lists executions, newest first, without their inputs and outputs. An API key sees " +
+			"its own. Executions are kept for 30 days.",
 	}), httpapi.List[listInput, executions.Execution, execution]{Rows: h.list, View: viewOf,
 		Key: func(e *executions.Execution) string { return e.ID }, IsKey: id.IsUUID})
 	httpapi.Register(api, op(httpapi.Operation{
@@ -69,9 +71,9 @@ func mount(api *httpapi.API, svc *executions.Service) {
 	}), h.get)
 	httpapi.RegisterStream(api, op(httpapi.Operation{
 		ID: "get-execution-output", Method: http.MethodGet, Path: outputPath, Summary: "Download the output of an execution",
-		Description: "Returns the output of an execution as the provider sent it. It is meant for outputs over 2 MiB, of " +
+		Description: "Returns the bytes of the output of an execution as the provider sent them. It is meant for outputs over 2 MiB, of " +
 			"which `output` has only the beginning; these are kept for 24 hours, up to 10 MiB.",
-		Download: []string{"application/json", "application/octet-stream"}, Missing: []string{"output"},
+		Download: []string{"application/octet-stream"}, Missing: []string{"output"},
 	}), h.output)
 }
 

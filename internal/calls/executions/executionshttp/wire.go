@@ -3,7 +3,6 @@ package executionshttp
 import (
 	"context"
 	"encoding/json"
-	"mime"
 	"net/http"
 	"strconv"
 
@@ -200,17 +199,13 @@ func viewDryRun(e *executions.Execution, r *gateway.Rendered) execution {
 }
 
 func (h *handlers) output(ctx context.Context, in *itemInput) (httpapi.Responder, error) {
-	body, contentType, err := h.svc.Output(ctx, executions.ReaderOf(access.From(ctx)), in.ID)
+	body, err := h.svc.Output(ctx, executions.ReaderOf(access.From(ctx)), in.ID)
 	if err != nil {
 		return nil, err
 	}
-	// A provider's content must not run in a browser.
-	kind, _, err := mime.ParseMediaType(contentType)
-	if err != nil || kind != "application/json" {
-		kind = "application/octet-stream"
-	}
 	return func(_ context.Context, w http.ResponseWriter) {
-		w.Header().Set("Content-Type", kind)
+		// A provider's content must not run in a browser.
+		w.Header().Set("Content-Type", "application/octet-stream")
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Content-Disposition", "attachment")
