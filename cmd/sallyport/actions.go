@@ -308,9 +308,9 @@ func inputValue(schema json.RawMessage, text string) (any, error) {
 	}
 	kind := kindOf(decoded, text)
 	switch {
-	case slices.Contains(types, kind), kind == "integer" && slices.Contains(types, "number"):
+	case len(types) == 0, slices.Contains(types, kind), kind == "integer" && slices.Contains(types, "number"):
 		return value, nil
-	case len(types) == 0 || slices.Contains(types, "string"):
+	case slices.Contains(types, "string"):
 		return text, nil
 	default:
 		return nil, errNotThatType

@@ -26,7 +26,8 @@ func TestPartsOfTheWork(t *testing.T) {
 			"expire-mails", "expire-rate-limits", "expire-rejections", "expire-replays", "follow-config-changes",
 			"forget-replaced-secrets", "imports", "measure-imports", "measure-replays", "measure-token-refreshes",
 			"remove-expired-events", "replay-worker",
-			"expire-calls", "expire-executions", "recover-executions", "reseal-values", "send-password-resets", "tidy-imports", "token-refresh", "trim-event-log"},
+			"expire-calls", "expire-executions", "recover-executions", "reseal-values",
+			"send-password-resets", "tidy-imports", "token-refresh", "trim-event-log"},
 	}
 	got := map[role.Part][]string{}
 	for _, m := range app.Declared() {

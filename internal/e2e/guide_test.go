@@ -54,6 +54,7 @@ func guides() []guide {
 		{"roles", []string{"curl", "python3"}},
 		{"rotate-the-keyset", []string{"curl", "awk"}},
 		{"run-it-on-postgresql", []string{"curl", "openssl"}},
+		{"run-an-action", []string{"curl", "python3"}},
 		{"see-events-as-they-happen", []string{"curl", "openssl", "python3"}},
 		{"sign-in-with-your-identity-provider", []string{"curl", "python3"}},
 		{"verify-what-we-send-you", []string{"curl", "openssl"}},

@@ -210,7 +210,8 @@ func TestFailuresAreTheEnvelope(t *testing.T) {
 	envelope := d.Components.Schemas["WireError"]
 	require.Equal(t, []string{"error"}, slices.Collect(maps.Keys(envelope.Properties)))
 	inner := d.Components.Schemas[strings.TrimPrefix(envelope.Properties["error"].Ref, refPrefix)]
-	ofCalls := []string{"attempts", "effect", "execution_id", "policy", "retry_after_ms", "retryable", "source", "upstream"}
+	ofCalls := []string{"attempts", "effect", "execution_id", "policy", "retry_after_ms", "retryable",
+		"source", "upstream"}
 	require.ElementsMatch(t, append(ofCalls, "code", "details", "message"), slices.Collect(maps.Keys(inner.Properties)))
 	for _, name := range ofCalls {
 		require.NotContains(t, inner.Required, name, "only errors of calls have it")

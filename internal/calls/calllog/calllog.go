@@ -98,8 +98,8 @@ func columns(c *Call) db.Columns {
 var storeCalls = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
 	Before: "INSERT INTO calls (" + columns(new(Call)).Names() + ")",
 	Types: []string{"text", "text", "text", "bigint", "text", "text", "text", "text", "text", "text", "text", "text",
-		"text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "bigint", "bigint",
-		"text", "text"},
+		"text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "bigint",
+		"bigint", "text", "text"},
 	After: `ON CONFLICT (id) DO UPDATE SET outcome = excluded.outcome, error_code = excluded.error_code,
 		upstream_status = excluded.upstream_status, attempts = excluded.attempts, timing = excluded.timing`,
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"sallyport/internal/platform/apperr"
@@ -82,7 +83,7 @@ func notSendable(err error) error {
 
 // networkError is the error of a call without a response.
 func networkError(c *Call, e *egress.Error, timedOut bool) *apperr.Error {
-	code, message := apperr.CodeProviderUnreachable, "The provider did not respond: "+e.Message
+	code, message := apperr.CodeProviderUnreachable, "The provider did not respond: "+strings.TrimSuffix(e.Message, ".")
 	switch e.Code {
 	case egress.CodeTimeout:
 		code, message = apperr.CodeProviderTimeout, "The provider did not respond in time"

@@ -26,8 +26,8 @@ func documentTags() []*huma.Tag {
 			"such as your OAuth client. A provider can have several; connections belong to one of them."},
 		{Name: "Catalog", Description: "The catalog says what can be done at providers: their actions, with schemas and " +
 			"risks. Imports of descriptions of APIs add providers and actions to an environment."},
-		{Name: "Actions", Description: "An action is something that can be done at a provider. An execution is one that was " +
-			"asked for, with what came of it."},
+		{Name: "Actions", Description: "An action is something that can be done at a provider. An execution is one that " +
+			"was asked for, with what came of it."},
 		{Name: "Governance", Description: "Decisions of an environment's rules about calls to providers, and the record " +
 			"of each call."},
 		{Name: "API keys", Description: "An API key belongs to one environment. Its grants say what it opens."},

@@ -71,8 +71,8 @@ func mount(api *httpapi.API, svc *executions.Service) {
 	}), h.get)
 	httpapi.RegisterStream(api, op(httpapi.Operation{
 		ID: "get-execution-output", Method: http.MethodGet, Path: outputPath, Summary: "Download the output of an execution",
-		Description: "Returns the bytes of the output of an execution as the provider sent them. It is meant for outputs over 2 MiB, of " +
-			"which `output` has only the beginning; these are kept for 24 hours, up to 10 MiB.",
+		Description: "Returns the bytes of the output of an execution as the provider sent them. It is meant for outputs " +
+			"over 2 MiB, of which `output` has only the beginning; these are kept for 24 hours, up to 10 MiB.",
 		Download: []string{"application/octet-stream"}, Missing: []string{"output"},
 	}), h.output)
 }
