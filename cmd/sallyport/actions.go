@@ -21,9 +21,10 @@ import (
 )
 
 type actionsCommand struct {
-	List actionsList `cmd:"" help:"List the actions of a provider over the API."`
-	Show actionsShow `cmd:"" help:"Show an action with its inputs and its risk over the API."`
-	Run  actionsRun  `cmd:"" help:"Run an action with the credentials of a connection, and print what the provider returns."`
+	List  actionsList  `cmd:"" help:"List the actions of a provider over the API."`
+	Show  actionsShow  `cmd:"" help:"Show an action with its inputs and its risk over the API."`
+	Run   actionsRun   `cmd:"" help:"Run an action with the credentials of a connection, and print what the provider returns."`
+	Check actionsCheck `cmd:"" help:"Show whether an action would be run, without running it. Exits with 1 if not."`
 }
 
 type actionsList struct {
@@ -86,16 +87,21 @@ func splitAction(text string) (provider, action string, err error) {
 }
 
 type actionsRun struct {
-	Action         string        `arg:"" name:"action" help:"The action, as PROVIDER/ACTION."`
-	ConnectionID   string        `required:"" name:"connection-id" placeholder:"ID" aliases:"connection" help:"The connection whose credentials are used. --connection is the same flag."`
-	Set            []string      `short:"s" sep:"none" placeholder:"NAME=VALUE" help:"An input. Its value is text, a number or true as the action's schema says; arrays and objects are JSON. Repeatable."`
-	InputJSON      string        `name:"input-json" placeholder:"JSON" xor:"input" help:"The input as a JSON object; --set replaces its members."`
-	InputFile      string        `placeholder:"PATH" xor:"input" help:"JSON file with the input; - reads standard input."`
+	Action         string `arg:"" name:"action" help:"The action, as PROVIDER/ACTION."`
+	ConnectionID   string `required:"" name:"connection-id" placeholder:"ID" aliases:"connection" help:"The connection whose credentials are used. --connection is the same flag."`
+	actionInput    `embed:""`
 	IdempotencyKey string        `placeholder:"KEY" help:"Run the action once for this key: within 24 hours the same command returns what came of the first."`
 	MaxTime        time.Duration `default:"30s" placeholder:"DURATION" help:"The time that the call may take, at most 2m."`
 	DryRun         bool          `help:"Print the request that would be sent, without its credentials, instead of sending it."`
 	Yes            bool          `short:"y" help:"Ask for nothing that is missing."`
 	apiFlags       `embed:""`
+}
+
+// actionInput holds the flags for the input of an action.
+type actionInput struct {
+	Set       []string `short:"s" sep:"none" placeholder:"NAME=VALUE" help:"An input. Its value is text, a number or true as the action's schema says; arrays and objects are JSON. Repeatable."`
+	InputJSON string   `name:"input-json" placeholder:"JSON" xor:"input" help:"The input as a JSON object; --set replaces its members."`
+	InputFile string   `placeholder:"PATH" xor:"input" help:"JSON file with the input; - reads standard input."`
 }
 
 // executionRow holds the properties of an execution that commands show.
@@ -156,7 +162,7 @@ func (c *actionsRun) Run(ctx context.Context, e *env) error {
 	}
 	flags := c.apiFlags
 	return e.withAPI(flags, func(api *apiclient.Client) error {
-		input, err := c.input(ctx, e, api, provider, action)
+		input, err := c.input(ctx, e, api, provider, action, !c.Yes && isTerminal(e.stdin))
 		if err != nil {
 			return err
 		}
@@ -230,10 +236,10 @@ func printIndented(w io.Writer, text json.RawMessage) error {
 	return printRaw(w, text)
 }
 
-// input returns the input of the action: that of a file or a flag, with the members of --set, and at a terminal with
-// what is still missing.
-func (c *actionsRun) input(ctx context.Context, e *env, api *apiclient.Client, provider,
-	action string) (map[string]any, error) {
+// input returns the input of the action: that of a file or a flag, with the members of --set and, if it asks, with what
+// is still missing.
+func (c *actionInput) input(ctx context.Context, e *env, api *apiclient.Client, provider, action string,
+	asks bool) (map[string]any, error) {
 	input := map[string]any{}
 	if text := []byte(c.InputJSON); len(text) > 0 || c.InputFile != "" {
 		name := "--input-json"
@@ -252,7 +258,6 @@ func (c *actionsRun) input(ctx context.Context, e *env, api *apiclient.Client, p
 			input[name] = v
 		}
 	}
-	asks := !c.Yes && isTerminal(e.stdin)
 	if len(c.Set) == 0 && !asks {
 		return input, nil
 	}

@@ -91,8 +91,9 @@ func Dependencies() map[string][]string {
 
 		"calls/gateway": {"providers/catalog", "providers/connections", "providers/outbound", "providers/rendering",
 			"providers/risk", "providers/schemas"},
-		"calls/calllog":    {"calls/gateway", "providers/risk"},
-		"calls/executions": {"calls/gateway", "identity/installation", "providers/rendering", "providers/risk"},
+		"calls/calllog": {"calls/gateway", "providers/risk"},
+		"calls/executions": {"calls/gateway", "identity/installation", "providers/connecting", "providers/connections",
+			"providers/rendering", "providers/risk"},
 
 		// An event's detail shows its deliveries, and a replay of an event is a change to them. A list filters by what
 		// subscriptions call a pattern, and so does the stream, which is one of the views.

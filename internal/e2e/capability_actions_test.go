@@ -86,6 +86,9 @@ func (capabilities) Actions() capability {
 			return []sample{
 				{id: "execute-action", body: own.post(), status: http.StatusOK,
 					unrecorded: "calls are recorded in the log of calls"},
+				{id: "check-action", path: map[string]string{"provider": "http", "action_name": "post"},
+					body: object{"connection_id": own.connection, "input": own.post()["input"]}, status: http.StatusOK,
+					unrecorded: "it changes nothing"},
 				{id: "list-executions", status: http.StatusOK},
 				{id: "get-execution", path: path, status: http.StatusOK},
 				{id: "get-execution-output", path: path, status: http.StatusOK},
@@ -99,7 +102,13 @@ func (capabilities) Actions() capability {
 				r.change(r.inside, operation, part[actionFixtures](r.own).connection, field).refused(r.w, http.StatusNotFound,
 					apperr.CodeConnectionNotFound)
 			},
+			"check-action connection_id": func(r foreign, operation, field string) {
+				r.w.t.Helper()
+				r.change(r.inside, operation, part[actionFixtures](r.own).connection, field).refused(r.w, http.StatusNotFound,
+					apperr.CodeConnectionNotFound)
+			},
 			"execute-action agent_id": func(foreign, string, string) {}, // it is recorded, and names nothing
+			"check-action agent_id":   func(foreign, string, string) {}, // it names nothing
 		},
 		lists: map[string]map[string]string{
 			"list-executions": {"provider": "http", "connection_id": "a", "action": "post", "status": "failed",

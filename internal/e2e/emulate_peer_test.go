@@ -50,7 +50,8 @@ func emulatedProviders() []emulated {
 			person: `value="ada@example.test"`, seed: object{"users": ada}, refreshed: true, revoked: true,
 			moved: []string{"https://oauth2.googleapis.com/", atEmulator + "/oauth2/", "https://accounts.google.com/",
 				atEmulator + "/", "https://www.googleapis.com/oauth2/", atEmulator + "/oauth2/",
-				"base_url: https://www.googleapis.com", `base_url: "` + atEmulator + `"`}},
+				"base_url: https://www.googleapis.com", `base_url: "` + atEmulator + `"`,
+				"https://gmail.googleapis.com", atEmulator, "https://sheets.googleapis.com", atEmulator}},
 		{slug: "microsoft", clientID: "ms-client", secret: "secret-of-microsoft", clients: "oauth_clients",
 			person: `value="ada@example.test"`, account: "ada@example.test", seed: object{"users": ada}, refreshed: true,
 			// It has one tenant and one host, and settings have to be used.

@@ -174,6 +174,7 @@ func (o *overheard) probes() map[string]func(c credentials) {
 		"get-catalog-provider":        nil,
 		"search-actions":              nil,
 		"get-action":                  nil,
+		"check-action":                nil,
 		"execute-action":              nil, // executions have nothing of subscriptions
 		"list-executions":             nil,
 		"get-execution":               nil,

@@ -416,6 +416,7 @@ func TestIdempotencyKeys(t *testing.T) {
 	t.Parallel()
 	without := map[string]string{
 		"change-password": "its answer sets a cookie, which is never kept",
+		"check-action":    "it changes nothing",
 		"execute-action":  "it has a record of its own, which returns failures too",
 	}
 	d := read(t)

@@ -14,6 +14,7 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/connecting"
 )
 
 // Pipeline makes calls. *gateway.Pipeline implements it.
@@ -21,7 +22,7 @@ type Pipeline interface {
 	Prepare(ctx context.Context, r gateway.Request) (*gateway.Call, error)
 	Run(ctx context.Context, c *gateway.Call) error
 	Render(ctx context.Context, c *gateway.Call) (*gateway.Rendered, error)
-	Decide(ctx context.Context, c *gateway.Call) error
+	Check(ctx context.Context, r gateway.Request) (*gateway.Checked, error)
 }
 
 // Calls records that calls have ended in a way that no one knows. *calllog.Log implements it.
@@ -129,6 +130,36 @@ func (s *Service) DryRun(ctx context.Context, actor access.Principal, r *Request
 		return nil, nil, err //nolint:wrapcheck // an error of the API
 	}
 	return begun(c, x), rendered, nil
+}
+
+// Checked says what would come of an execution now.
+type Checked struct {
+	*gateway.Checked
+	// MissingScopes are those that the provider has not granted and the action needs; empty also if it is not known what
+	// was granted.
+	MissingScopes []string
+}
+
+// Check says what Execute would do with a request now, without an effect.
+func (s *Service) Check(ctx context.Context, actor access.Principal, r *Request) (*Checked, error) {
+	c, err := s.cfg.Pipeline().Check(ctx, gateway.Request{Principal: actor, Via: gateway.ViaExecute,
+		ConfigKey: r.ConfigKey, Connection: r.Connection, Action: r.Action, Version: r.Version, Input: r.Input})
+	if err != nil {
+		return nil, err //nolint:wrapcheck // an error of the API
+	}
+	return &Checked{c, missingScopes(c.Call.Target.Scopes, c.Readiness.Granted)}, nil
+}
+
+// missingScopes returns what was not granted of the list of which the least is missing: one of the lists is enough.
+func missingScopes(lists [][]string, granted []string) []string {
+	var least []string
+	for i, list := range lists {
+		missing := connecting.NotGranted(list, granted)
+		if i == 0 || len(missing) < len(least) {
+			least = missing
+		}
+	}
+	return least
 }
 
 // replay returns the outcome of an execution to a later request with its key.

@@ -30,6 +30,8 @@ type Catalog interface {
 type Connections interface {
 	Find(ctx context.Context, v access.View, providerConfigKey, connectionID string) (*connections.Connection, error)
 	Open(ctx context.Context, actor access.Principal, c *connections.Connection) (*connections.Session, error)
+	// Look says what is known of a connection before a call, without an effect.
+	Look(ctx context.Context, actor access.Principal, c *connections.Connection) (*connections.Readiness, error)
 }
 
 // Config holds what a Pipeline is made from. A stage that is nil lets every call pass.
@@ -102,15 +104,25 @@ func New(cfg Config) *Pipeline {
 // grant_denied; action_not_found; precondition_failed for another version; validation_error with all errors of the
 // input.
 func (p *Pipeline) Prepare(ctx context.Context, r Request) (*Call, error) {
-	c := &Call{ID: id.NewUUID(), Request: r, Outcome: Running, Time: p.cfg.Clock.Now()}
-	c.began = c.Time
-	if err := p.prepare(ctx, c); err != nil {
+	c := p.begin(r)
+	err := p.resolve(ctx, c)
+	if err == nil {
+		err = p.checkInput(ctx, c)
+	}
+	if err != nil {
 		return nil, refused(c, err)
 	}
 	return c, nil
 }
 
-func (p *Pipeline) prepare(ctx context.Context, c *Call) error {
+func (p *Pipeline) begin(r Request) *Call {
+	c := &Call{ID: id.NewUUID(), Request: r, Outcome: Running, Time: p.cfg.Clock.Now()}
+	c.began = c.Time
+	return c
+}
+
+// resolve finds what a request names, and the risk of the action.
+func (p *Pipeline) resolve(ctx context.Context, c *Call) error {
 	if err := p.cfg.Agents.Identify(ctx, c); err != nil {
 		return err //nolint:wrapcheck // an error of the API
 	}
@@ -138,7 +150,7 @@ func (p *Pipeline) prepare(ctx context.Context, c *Call) error {
 		return apperr.New(apperr.CodePreconditionFailed,
 			"The action has another version than the one named; look at it again")
 	}
-	return p.checkInput(ctx, c)
+	return nil
 }
 
 // checkInput reads the input and checks it against the schema of the action.
@@ -179,8 +191,8 @@ func invalidInput(err error) error {
 	return apperr.Invalid(apperr.Detail{Location: at, Message: wrong.Message, Rule: "input"})
 }
 
-// Decide asks the budgets and the rules of the environment about a call, without any effect.
-func (p *Pipeline) Decide(ctx context.Context, c *Call) error {
+// decide asks the budgets and the rules of the environment about a call, without any effect.
+func (p *Pipeline) decide(ctx context.Context, c *Call) error {
 	if err := p.cfg.Budgets.Admit(ctx, c); err != nil {
 		return err //nolint:wrapcheck // an error of the API
 	}
@@ -208,7 +220,7 @@ func (p *Pipeline) Run(ctx context.Context, c *Call) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Request.Timeout)
 	defer cancel()
-	if err := p.Decide(ctx, c); err != nil {
+	if err := p.decide(ctx, c); err != nil {
 		return refused(c, err)
 	}
 	failure := p.carryOut(ctx, c)

@@ -26,7 +26,7 @@ const maxRendered = 64 << 10
 // Render returns the request that Run would send, after what the rules decide about it. It sends and records nothing,
 // and opens the credentials only to leave them out.
 func (p *Pipeline) Render(ctx context.Context, c *Call) (*Rendered, error) {
-	if err := p.Decide(ctx, c); err != nil {
+	if err := p.decide(ctx, c); err != nil {
 		return nil, refused(c, err)
 	}
 	if err := p.cfg.Redactor.Request(ctx, c); err != nil {

@@ -144,6 +144,25 @@ type Session struct {
 //
 // Errors: connection_owned, connection_not_ready.
 func (g *Signer) Open(ctx context.Context, actor access.Principal, c *Connection) (*Session, error) {
+	s, err := g.begin(actor, c)
+	if err != nil {
+		return nil, err
+	}
+	account, err := g.svc.auth.account(ctx, c)
+	switch {
+	case err == nil:
+		s.account, err = g.svc.auth.tokens.Fresh(ctx, account)
+		return s, err //nolint:wrapcheck // an error of the API
+	case errors.Is(err, tokens.ErrHosts):
+		return s, s.aimAgain(ctx)
+	case apperr.Is(err, apperr.CodeNotFound):
+		return s, s.openWithout(ctx)
+	}
+	return nil, err
+}
+
+// begin returns the session of an actor who may use a connection that makes calls now, without credentials.
+func (g *Signer) begin(actor access.Principal, c *Connection) (*Session, error) {
 	if err := c.requireOwner(actor); err != nil {
 		return nil, err
 	}
@@ -154,16 +173,58 @@ func (g *Signer) Open(ctx context.Context, actor access.Principal, c *Connection
 	if !ok || provider.Outbound == nil {
 		return nil, apperr.New(apperr.CodeConnectionNotReady, "The provider has no API that can be called here")
 	}
-	s := &Session{svc: g.svc, connection: c, provider: provider}
-	account, err := g.svc.auth.account(ctx, c)
+	return &Session{svc: g.svc, connection: c, provider: provider}, nil
+}
+
+// Readiness is what is known of a connection before a call.
+type Readiness struct {
+	// Problem is the error with which Open refuses the actor; nil if it does not, as long as an expired token can be
+	// renewed.
+	Problem *apperr.Error
+	// Granted are the scopes that the provider has granted; empty if it has not said which.
+	Granted []string
+	// RateLimit is what the provider has said about its limit; nil if nothing is known.
+	RateLimit *limiter.State
+}
+
+// Look says what is known of a connection of Find before a call. Unlike Open it has no effect: no token is renewed and
+// no status changes.
+func (g *Signer) Look(ctx context.Context, actor access.Principal, c *Connection) (*Readiness, error) {
+	problem, err := g.problem(ctx, actor, c)
+	if err != nil {
+		return nil, err
+	}
+	described, err := g.svc.Get(ctx, access.Whole(c.Environment), c.ProviderConfigKey, c.ConnectionID)
 	switch {
-	case err == nil:
-		s.account, err = g.svc.auth.tokens.Fresh(ctx, account)
-		return s, err //nolint:wrapcheck // an error of the API
-	case errors.Is(err, tokens.ErrHosts):
-		return s, s.aimAgain(ctx)
 	case apperr.Is(err, apperr.CodeNotFound):
-		return s, s.openWithout(ctx)
+		return nil, connectionNotFound() // it was deleted meanwhile
+	case err != nil:
+		return nil, err
+	}
+	r := &Readiness{Problem: problem, RateLimit: described.RateLimit}
+	if described.Credentials != nil {
+		r.Granted = described.Credentials.ScopesGranted
+	}
+	return r, nil
+}
+
+// problem returns the error with which Open refuses an actor, as far as that is known without an effect.
+func (g *Signer) problem(ctx context.Context, actor access.Principal, c *Connection) (*apperr.Error, error) {
+	s, err := g.begin(actor, c)
+	if err == nil {
+		_, err = g.svc.auth.account(ctx, c)
+	}
+	switch {
+	case errors.Is(err, tokens.ErrHosts):
+		// Open reads again, and finds either that this was outdated or what the message says.
+		return apperr.New(apperr.CodeConnectionNotReady, "The credentials were given for other hosts"), nil
+	case apperr.Is(err, apperr.CodeNotFound):
+		err = s.openWithout(ctx)
+	}
+	var known *apperr.Error
+	owned, notReady := apperr.Is(err, apperr.CodeConnectionOwned), apperr.Is(err, apperr.CodeConnectionNotReady)
+	if errors.As(err, &known) && (owned || notReady) {
+		return known, nil
 	}
 	return nil, err
 }

@@ -97,6 +97,9 @@ func (l *loader) verifier(ctx context.Context, c *Connection, newest *registry.P
 		}
 		return v, p, nil
 	}
+	if errors.Is(reason, errNoWebhooks) {
+		return l.refusing, newest, reason // nothing is wrong: the connection is there for calls
+	}
 	l.log.LogAttrs(ctx, slog.LevelWarn, "connection refuses webhooks: its settings do not fit the provider's definition",
 		slog.String("connection_uuid", c.UUID), slog.String("provider", c.Provider), slog.String("error", reason.Error()))
 	return l.refusing, newest, reason

@@ -20,6 +20,7 @@ import (
 const (
 	tag            = "Actions"
 	executePath    = "/actions/execute"
+	checkPath      = "/actions/{provider}/{action_name}/policy-check"
 	executionsPath = "/actions/executions"
 	executionPath  = executionsPath + "/{id}"
 	outputPath     = executionPath + "/output"
@@ -57,6 +58,20 @@ func mount(api *httpapi.API, svc *executions.Service) {
 		Example: `{"provider":"github","connection_id":"acme-production","action":"create_issue","input":{"owner":"acme",` +
 			`"repo":"website","title":"The search is slow"}}`,
 	}), h.execute)
+	httpapi.Register(api, op(httpapi.Operation{
+		ID: "check-action", Method: http.MethodPost, Path: checkPath, Summary: "Check an action",
+		Description: "Says what `POST /actions/execute` would do with a call now: the decision of the environment's rules, " +
+			"whether the input fits, whether the connection can be used, and which scopes it does not have. Nothing is " +
+			"sent, changed or recorded. The action would be run if `decision` is `allow` or `transform`, `input_valid` is " +
+			"not `false`, and `connection.ready` is `true`. A call that the caller's grants do not permit is an error here " +
+			"too.",
+		MaxBodyBytes: executions.MaxInput, NoIdempotencyKey: true,
+		Errors: []apperr.Code{apperr.CodeProviderNotFound, apperr.CodeConnectionNotFound, apperr.CodeActionNotFound,
+			apperr.CodePreconditionFailed},
+		Messages: checkMessages(),
+		Example: `{"connection_id":"acme-production","input":{"owner":"acme","repo":"website","title":"The search is ` +
+			`slow"}}`,
+	}), h.check)
 	httpapi.RegisterList(api, op(httpapi.Operation{
 		ID: "list-executions", Method: http.MethodGet, Path: executionsPath, Summary: "List executions",
 		Description: "Lists executions, newest first, without their inputs and outputs. An API key sees " +
@@ -100,6 +115,13 @@ func messages() map[apperr.Code][]string {
 		apperr.CodeIdempotencyOutcomeUnknown: {"The outcome of the first request with this Idempotency-Key was lost with " +
 			"the process that made it", "The execution of the first request with this Idempotency-Key is not kept any more"},
 	}
+}
+
+// checkMessages are the beginnings of the messages of errors of a check.
+func checkMessages() map[apperr.Code][]string {
+	all := messages()
+	return map[apperr.Code][]string{apperr.CodePreconditionFailed: all[apperr.CodePreconditionFailed],
+		apperr.CodeGrantDenied: all[apperr.CodeGrantDenied]}
 }
 
 type executeInput struct {

@@ -157,17 +157,12 @@ func view(e *executions.Execution) execution {
 	s := &e.State
 	out := execution{ID: e.ID, Status: status(e.Status), Provider: e.ConfigKey, ConnectionID: e.ConnectionID,
 		Action: e.Action, Version: e.Version, Output: value(e.Output), OutputTruncated: s.Truncated,
-		OutputStored: !e.OutputUntil.IsZero(), Risk: executionRisk{s.Risk.Level, s.Risk.Operation, s.Risk.Flags,
-			s.Risk.Reasons}, Attempts: s.Attempts, Metadata: value(s.Metadata), CreatedAt: httpapi.Time(e.CreatedAt),
-		Timing: timing{s.Timing.Policy, s.Timing.Credential, s.Timing.Upstream, s.Timing.Total}, Input: value(e.Input)}
+		OutputStored: !e.OutputUntil.IsZero(), Risk: viewRisk(s.Risk.Level,
+			s.Risk.Operation, s.Risk.Flags, s.Risk.Reasons), Attempts: s.Attempts, Metadata: value(s.Metadata),
+		CreatedAt: httpapi.Time(e.CreatedAt),
+		Timing:    timing{s.Timing.Policy, s.Timing.Credential, s.Timing.Upstream, s.Timing.Total}, Input: value(e.Input)}
 	if out.Attempts == nil {
 		out.Attempts = []apperr.CallAttempt{}
-	}
-	if out.Risk.Flags == nil {
-		out.Risk.Flags = []risk.Flag{}
-	}
-	if out.Risk.Reasons == nil {
-		out.Risk.Reasons = []string{}
 	}
 	if !e.OutputUntil.IsZero() {
 		out.OutputExpiresAt = new(httpapi.Time(e.OutputUntil))
@@ -186,6 +181,10 @@ func view(e *executions.Execution) execution {
 		out.Context.Value = &callContext{c.AgentID, c.User, c.Reason}
 	}
 	return out
+}
+
+func viewRisk(level risk.Level, operation risk.Operation, flags []risk.Flag, reasons []string) executionRisk {
+	return executionRisk{level, operation, append([]risk.Flag{}, flags...), append([]string{}, reasons...)}
 }
 
 func viewDryRun(e *executions.Execution, r *gateway.Rendered) execution {
