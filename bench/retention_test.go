@@ -72,8 +72,8 @@ func (g *gateway) stop(b *testing.B) {
 	require.NoError(b, g.app.Stop(b.Context()))
 }
 
-// api returns what makes the gateway's connection and subscription.
-func (g *gateway) api(b *testing.B) *target.API {
+// key returns the API key of development.
+func (g *gateway) key(b *testing.B) string {
 	b.Helper()
 	text, err := os.ReadFile(filepath.Join(g.cfg.Data, "dev-credentials.json"))
 	require.NoError(b, err)
@@ -81,7 +81,13 @@ func (g *gateway) api(b *testing.B) *target.API {
 		APIKey string `json:"api_key"`
 	}
 	require.NoError(b, json.Unmarshal(text, &c))
-	return target.NewAPI("http://"+g.app.Addr()+"/api/v1", c.APIKey)
+	return c.APIKey
+}
+
+// api returns what makes the gateway's connection and subscription.
+func (g *gateway) api(b *testing.B) *target.API {
+	b.Helper()
+	return target.NewAPI("http://"+g.app.Addr()+"/api/v1", g.key(b))
 }
 
 // connect makes a connection to GitHub and returns the request target of its deliveries.

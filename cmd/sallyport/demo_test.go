@@ -18,7 +18,7 @@ func TestDemo(t *testing.T) {
 	}
 	r := try()
 	require.Equal(t, exitOK, r.code, r.stderr)
-	require.Equal(t, 10, strings.Count(r.out, "\n"))
+	require.Equal(t, 13, strings.Count(r.out, "\n"))
 	require.Empty(t, r.stderr)
 	r = try("--timeout", "1ns")
 	require.Equal(t, exitFailed, r.code)

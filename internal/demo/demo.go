@@ -1,10 +1,11 @@
 // Package demo shows the gateway at work: one of its own in a temporary folder, a delivery as GitHub makes it, a
-// receiver that verifies what arrives with a library that others wrote, and a forgery that is refused. It leaves
-// nothing behind.
+// receiver that verifies what arrives with a library that others wrote, a forgery that is refused, and an action at an
+// API, which happens once. It leaves nothing behind.
 package demo
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -61,6 +62,10 @@ func (s *stage) run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer s.receiver.close()
+	if s.shop, err = newShop(ctx, rand.Text()); err != nil {
+		return err
+	}
+	defer s.shop.close()
 	gateway, err := startGateway(ctx, o, s.dir)
 	if err != nil {
 		return err
@@ -98,6 +103,8 @@ In another terminal:
   sallyport events list
   sallyport events show %s --explain
   sallyport events replay %s --force
+  sallyport executions list
+  sallyport actions run http/post --connection-id shop --set path=orders --set 'body={"item":"a chair"}'
 Its API: %s/docs
 `, s.dir, s.event, s.event, s.server)
 	if err != nil {

@@ -30,18 +30,20 @@ func requireEmpty(t *testing.T, dir string) {
 	require.Empty(t, left)
 }
 
-// The story has ten lines, each of them true, and nothing stays behind.
+// The story has 13 lines, each of them true, and nothing stays behind.
 func TestStory(t *testing.T) {
 	t.Parallel()
 	o, out := options(t)
 	require.NoError(t, Run(t.Context(), o))
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
-	require.Len(t, lines, 10, out.String())
+	require.Len(t, lines, 13, out.String())
 	for i, want := range []string{
 		`gateway runs at http://127\.0\.0\.1:\d+`, `receiver`,
 		`would post to http://127\.0\.0\.1:\d+/api/v1/webhook/whk_[0-9a-z]{26}\.`, `sub_[0-9a-z]{26} sends issues\.\*`,
 		`response 200 after [\d.]+ ms`, `Standard Webhooks library accepts`, `issues\.opened.*"The gate is open"`,
-		`not forwarded`, `401 signature_invalid.*signature_mismatch`, `removed again`,
+		`not forwarded`, `401 signature_invalid.*signature_mismatch`,
+		`http/shop holds the token`, `orders a lamp.* after [\d.]+ ms`,
+		`orders nothing.*execution [0-9a-f-]{36}: allow, risk medium, succeeded after 1 attempt`, `removed again`,
 	} {
 		require.Regexp(t, want, lines[i])
 	}
@@ -98,7 +100,7 @@ func TestInterrupted(t *testing.T) {
 }
 
 // A gateway that does not do what the story says is found out: a signature that does not fit, a delivery that is
-// refused, and a forgery that is taken.
+// refused, a forgery that is taken, and an action that has happened before.
 func TestFindsOut(t *testing.T) {
 	t.Parallel()
 	o, _ := options(t)
@@ -125,4 +127,11 @@ func TestFindsOut(t *testing.T) {
 	require.ErrorContains(t, s.resend(t.Context()), "delivery with 401")
 	s.webhookSecret = secret
 	require.ErrorContains(t, s.resend(t.Context()), "2 duplicates are on record")
+
+	s.shop, err = newShop(t.Context(), "token")
+	require.NoError(t, err)
+	t.Cleanup(s.shop.close)
+	require.NoError(t, s.link(t.Context()))
+	s.shop.orders.Store(1)
+	require.ErrorContains(t, s.act(t.Context()), "the shop returned")
 }

@@ -32,6 +32,7 @@ type stage struct {
 	server   string
 	api      *apiclient.Client
 	receiver *receiver
+	shop     *shop
 	// provider sends what GitHub would send.
 	provider *egress.Client
 
@@ -59,7 +60,8 @@ const body = `{"action":"opened","issue":{"number":1,"title":"The gate is open"}
 
 // play plays every step and checks each.
 func (s *stage) play(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{s.begin, s.connect, s.subscribe, s.deliver, s.resend, s.forge} {
+	for _, step := range []func(context.Context) error{s.begin, s.connect, s.subscribe, s.deliver, s.resend, s.forge,
+		s.link, s.act} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -240,8 +242,8 @@ func (s *stage) forge(ctx context.Context) error {
 		r.Error.Code, reason)
 }
 
-// rejectionInterval is how often it is looked whether the refusal is on record, which follows the response.
-const rejectionInterval = 20 * time.Millisecond
+// recordInterval is how often it is looked whether something is on record, which follows the response.
+const recordInterval = 20 * time.Millisecond
 
 // rejection waits until the refusal is on record and returns its reason.
 func (s *stage) rejection(ctx context.Context) (string, error) {
@@ -259,12 +261,21 @@ func (s *stage) rejection(ctx context.Context) (string, error) {
 		if len(rows) > 0 {
 			return rows[0].Reason, nil
 		}
-		t := s.clock.NewTimer(rejectionInterval)
-		select {
-		case <-t.C():
-		case <-ctx.Done():
+		if !s.wait(ctx) {
 			return "", errors.New("the refusal is not on record")
 		}
+	}
+}
+
+// wait waits until it is worth looking at the record again. It reports false if the story has no time left.
+func (s *stage) wait(ctx context.Context) bool {
+	t := s.clock.NewTimer(recordInterval)
+	defer t.Stop()
+	select {
+	case <-t.C():
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

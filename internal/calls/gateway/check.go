@@ -13,9 +13,9 @@ import (
 type Checked struct {
 	// Call has the target, the risk and the decision.
 	Call *Call
-	// InputGiven reports that the request had an input, and Faults is what is wrong with it.
+	// InputGiven reports that the request had an input, and Errors is what is wrong with it.
 	InputGiven bool
-	Faults     []apperr.Detail
+	Errors     []apperr.Detail
 	// Readiness is what is known of the connection.
 	Readiness *connections.Readiness
 }
@@ -46,7 +46,7 @@ func (p *Pipeline) check(ctx context.Context, out *Checked) error {
 		var wrong *apperr.Error
 		switch {
 		case errors.As(err, &wrong) && wrong.Code == apperr.CodeValidation:
-			out.Faults = wrong.Details
+			out.Errors = wrong.Details
 		case err != nil:
 			return err
 		}

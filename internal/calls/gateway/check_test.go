@@ -233,9 +233,9 @@ func sameRefusal(t *testing.T, refusal error, failed *apperr.Error) string {
 // sameEnd requires that a call ended as its check has said.
 func (s *stages) sameEnd(t *testing.T, checked *gateway.Checked, c *gateway.Call, failed *apperr.Error) string {
 	t.Helper()
-	if len(checked.Faults) > 0 {
+	if len(checked.Errors) > 0 {
 		require.Equal(t, apperr.CodeValidation, failed.Code)
-		require.ElementsMatch(t, failed.Details, checked.Faults)
+		require.ElementsMatch(t, failed.Details, checked.Errors)
 		return "input"
 	}
 	require.Equal(t, c.Decision, checked.Call.Decision)
@@ -266,6 +266,6 @@ func TestCheckWithoutInput(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, gateway.Allow, checked.Call.Decision.Effect)
 	require.False(t, checked.InputGiven)
-	require.Empty(t, checked.Faults)
+	require.Empty(t, checked.Errors)
 	require.Equal(t, "{}", string(checked.Call.Input.Raw()))
 }

@@ -406,13 +406,38 @@ func (s *Service) Find(ctx context.Context, env id.Environment, key, name string
 		out := &Action{Key: key, Provider: set.provider, Version: l.version}
 		if l.version == "" {
 			out.Action, out.Version = set.provider.Actions[number], set.provider.Sum()
-		} else if out.Action, err = s.cfg.Imports.Action(ctx, env, l.version, number); err != nil {
+		} else if out.Action, err = s.imported(ctx, importedAction{env, l.version, number}); err != nil {
 			return nil, err
 		}
 		out.Risk = set.config.OverrideRisk(name, risk.Assess(&out.Call))
 		return out, nil
 	}
 	return nil, set.actionNotFound(name)
+}
+
+// importedAction names an action of a version of an import.
+type importedAction struct {
+	env     id.Environment
+	version string
+	number  int
+}
+
+const (
+	// maxRead is how many actions of imports stay in memory, and maxReadSize the length of the schemas of the largest one
+	// that does.
+	maxRead, maxReadSize = 1024, 32 << 10
+)
+
+// imported returns an action of an import. It is shared and read-only.
+func (s *Service) imported(ctx context.Context, key importedAction) (*actions.Action, error) {
+	a, err := s.read.Get(ctx, key, func(ctx context.Context) (*actions.Action, int64, error) {
+		a, err := s.cfg.Imports.Action(ctx, key.env, key.version, key.number)
+		return a, 0, err
+	})
+	if err == nil && len(a.Input)+len(a.Output) > maxReadSize {
+		s.read.Drop(key)
+	}
+	return a, err
 }
 
 // FindAll returns actions that a search has found, without those that are gone since: an import was replaced or removed

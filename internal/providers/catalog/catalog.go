@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/cache"
 	"sallyport/internal/platform/fulltext"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/suggest"
@@ -65,6 +66,8 @@ type Service struct {
 	installed installedIndexes
 	searching *turnstile.Gate
 	searcher  *fulltext.Searcher
+	// read are actions of imports, so that calls need not wait for the database. A version of an import never changes.
+	read cache.Cache[importedAction, *actions.Action]
 
 	overlapping sync.Mutex
 	// overlaps are how many actions an import adds to those of a definition.
@@ -74,7 +77,8 @@ type Service struct {
 // New returns a Service that has read nothing yet.
 func New(cfg Config) *Service {
 	return &Service{cfg: cfg, searcher: fulltext.NewSearcher(), searching: turnstile.New(searches, searchesEach,
-		searchWait, "Too many searches run at this moment; retry")}
+		searchWait, "Too many searches run at this moment; retry"),
+		read: cache.Cache[importedAction, *actions.Action]{Max: maxRead}}
 }
 
 // Origin is where a provider's definition and actions come from.

@@ -32,7 +32,9 @@ type world struct {
 	failing bool
 	// gone is true of imports that are deleted between a search and the reading of what it found.
 	gone bool
-	svc  *catalog.Service
+	// reads counts the actions that were read.
+	reads int
+	svc   *catalog.Service
 }
 
 func newWorld(t *testing.T) *world {
@@ -89,6 +91,7 @@ func (w *world) Index(_ context.Context, _ id.Environment, importID string) (*ac
 
 // Action implements catalog.Imports.
 func (w *world) Action(_ context.Context, _ id.Environment, importID string, number int) (*actions.Action, error) {
+	w.reads++
 	if w.gone {
 		return nil, apperr.NotFound("import")
 	}
@@ -178,18 +181,46 @@ func TestActionsThatAreGone(t *testing.T) {
 	found, err := w.svc.SearchAll(t.Context(), env, []string{"github"}, "issue", &catalog.Conditions{})
 	require.NoError(t, err)
 	require.Contains(t, names(found), "zap_issue")
-	all, err := w.svc.FindAll(t.Context(), env, found)
-	require.NoError(t, err)
-	require.Len(t, all, len(found))
 	w.gone = true
 	rest, err := w.svc.FindAll(t.Context(), env, found)
 	require.NoError(t, err)
 	require.Len(t, rest, len(found)-1)
-	w.version, w.gone = nil, false
+	w.gone = false
+	all, err := w.svc.FindAll(t.Context(), env, found)
+	require.NoError(t, err)
+	require.Len(t, all, len(found))
+	w.version = nil
 	found[0].Key = "nothing"
 	rest, err = w.svc.FindAll(t.Context(), env, found)
 	require.NoError(t, err)
 	require.NotEmpty(t, rest)
+}
+
+// An action of an import is read once, so that calls do not wait for the database. A very large one, which would take
+// the memory of many, is read each time.
+func TestActionsOfImportsAreReadOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add("zap", "large")
+	w.added["imp_1"][1].Output = []byte(`"` + strings.Repeat("x", 40<<10) + `"`)
+	find := func(name string) (reads int) {
+		for range 3 {
+			before := w.reads
+			a, err := w.svc.Find(t.Context(), env, "github", name)
+			require.NoError(t, err)
+			require.Equal(t, name, a.Name)
+			reads += w.reads - before
+		}
+		return reads
+	}
+	require.Equal(t, []int{1, 3}, []int{find("zap"), find("large")})
+	require.Zero(t, find("zap"))
+	w.added["imp_2"] = w.added["imp_1"]
+	w.version["github"] = &imports.Version{Import: "imp_2", Slug: "github", Actions: 2}
+	require.Equal(t, 1, find("zap"))
+	w.version = nil
+	_, err := w.svc.Find(t.Context(), env, "github", "zap")
+	require.True(t, apperr.Is(err, apperr.CodeActionNotFound), "%v", err)
 }
 
 // Pages of a provider in both orders have each action once, those of an import among those that ship; and where both

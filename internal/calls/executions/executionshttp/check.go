@@ -136,12 +136,12 @@ func viewCheck(c *executions.Checked) check {
 			Missing: append([]string{}, c.MissingScopes...)},
 		Connection: checkConnection{ConnectionID: call.Connected.ConnectionID, Status: call.Connected.Status,
 			Ready: ready.Problem == nil},
-		Details: append([]apperr.Detail{}, c.Faults...), EvaluatedAt: httpapi.Time(call.Time)}
+		Details: append([]apperr.Detail{}, c.Errors...), EvaluatedAt: httpapi.Time(call.Time)}
 	if p := ready.Problem; p != nil {
 		out.Connection.Code, out.Connection.Reason = string(p.Code), p.Message
 	}
 	if c.InputGiven {
-		out.InputValid = new(len(c.Faults) == 0)
+		out.InputValid = new(len(c.Errors) == 0)
 	}
 	if l := ready.RateLimit; l != nil {
 		out.RateLimit.Value = &checkLimit{State: "ok"}
