@@ -10,6 +10,7 @@ import (
 
 type demoCommand struct {
 	Keep    bool          `help:"Keep the gateway running after the demonstration, until Ctrl-C."`
+	Shop    string        `placeholder:"ADDRESS" help:"Serve only the demonstration's API at this address, until Ctrl-C: a shop that takes orders with the token secret-token."`
 	Timeout time.Duration `default:"30s" placeholder:"DURATION" help:"Timeout of the demonstration."`
 }
 
@@ -19,6 +20,9 @@ func (demoCommand) unconfigured() {}
 func (c demoCommand) Run(ctx context.Context, e *env) error {
 	if c.Timeout <= 0 {
 		return usageError("--timeout must be above 0")
+	}
+	if c.Shop != "" {
+		return demo.Serve(ctx, c.Shop, e.stdout)
 	}
 	return demo.Run(ctx, demo.Options{Out: e.stdout, Logger: obs.NewLogger(e.stderr, "text", "error"), Clock: e.clock,
 		Version: version(), Keep: c.Keep, Timeout: c.Timeout})

@@ -54,7 +54,7 @@ func (s *stage) act(ctx context.Context) error {
 	if err := s.create(ctx, "/actions/execute", ask, &first); err != nil {
 		return err
 	}
-	if first.Status != "succeeded" || first.Output != (order{item, 1}) {
+	if first.Status != "succeeded" || first.Output != (order{1, item}) {
 		return fmt.Errorf("the order is %s, and the shop returned %v", first.Status, first.Output)
 	}
 	if err := s.writeLine("Your software orders %s without the token: the gateway checks and signs the request, and has "+
@@ -68,7 +68,7 @@ func (s *stage) act(ctx context.Context) error {
 	if err := s.create(ctx, "/actions/execute", ask, &again); err != nil {
 		return err
 	}
-	if orders := s.shop.orders.Load(); orders != 1 || !again.Replay || again.ID != first.ID {
+	if orders := len(s.shop.list()); orders != 1 || !again.Replay || again.ID != first.ID {
 		return fmt.Errorf("the same request again made %d orders in place of one", orders)
 	}
 	return s.writeLine("The same request again, with its idempotency key, orders nothing. On record is execution %s: %s, "+

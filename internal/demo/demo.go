@@ -62,7 +62,7 @@ func (s *stage) run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer s.receiver.close()
-	if s.shop, err = newShop(ctx, rand.Text()); err != nil {
+	if s.shop, err = newShop(ctx, "127.0.0.1:0", rand.Text()); err != nil {
 		return err
 	}
 	defer s.shop.close()

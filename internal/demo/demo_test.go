@@ -3,8 +3,11 @@ package demo
 import (
 	"bytes"
 	"context"
+	"io"
 	"log/slog"
+	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -128,10 +131,62 @@ func TestFindsOut(t *testing.T) {
 	s.webhookSecret = secret
 	require.ErrorContains(t, s.resend(t.Context()), "2 duplicates are on record")
 
-	s.shop, err = newShop(t.Context(), "token")
+	s.shop, err = newShop(t.Context(), "127.0.0.1:0", "token")
 	require.NoError(t, err)
 	t.Cleanup(s.shop.close)
 	require.NoError(t, s.link(t.Context()))
-	s.shop.orders.Store(1)
+	s.shop.orders = []order{{1, "a chair"}}
 	require.ErrorContains(t, s.act(t.Context()), "the shop returned")
+}
+
+// The shop alone says where it is, takes and lists orders with its token, refuses what it does not understand, and ends
+// with its context.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	said := make(chan string, 1)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Serve(ctx, "127.0.0.1:0", writerFunc(func(text string) { said <- text }))
+	}()
+	at := regexp.MustCompile(`http://\S+/orders`).FindString(<-said)
+	require.NotEmpty(t, at)
+	ask := func(method, path, token, body string) (int, string) {
+		r, err := http.NewRequestWithContext(t.Context(), method, at+path, strings.NewReader(body))
+		require.NoError(t, err)
+		r.Header.Set("Authorization", "Bearer "+token)
+		resp, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		text, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		return resp.StatusCode, strings.TrimSpace(string(text))
+	}
+	for _, c := range []struct {
+		method, path, token, body string
+		status                    int
+		response                  string
+	}{
+		{"POST", "", shopToken, `{"item":"a lamp"}`, 201, `{"number":1,"item":"a lamp"}`},
+		{"GET", "", shopToken, "", 200, `{"orders":[{"number":1,"item":"a lamp"}]}`},
+		{"GET", "", "another", "", 401, `{"message":"Bad token"}`},
+		{"POST", "", shopToken, `{}`, 422, `{"message":"item is missing"}`},
+		{"PUT", "", shopToken, `{}`, 405, `{"message":"Orders are listed and made"}`},
+		{"GET", "/1", shopToken, "", 404, `{"message":"There are only orders here"}`},
+	} {
+		status, response := ask(c.method, c.path, c.token, c.body)
+		require.Equal(t, []any{c.status, c.response}, []any{status, response})
+	}
+	end()
+	require.NoError(t, <-ended)
+	require.Error(t, Serve(t.Context(), "nowhere", io.Discard))
+}
+
+// writerFunc is a writer that hands on what is written.
+type writerFunc func(text string)
+
+func (f writerFunc) Write(b []byte) (int, error) {
+	f(string(b))
+	return len(b), nil
 }

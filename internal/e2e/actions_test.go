@@ -155,17 +155,21 @@ func TestExecute(t *testing.T) {
 		w.apiConnection(w.dev(), a, "acme")
 		var e execution
 		w.call(w.dev(), http.MethodPost, "/actions/execute", raw(`{"provider":"http","connection_id":"acme","action":"post",
-			"input":{"path":"things/1","query":{"q":["a b","c"]},"body":{"n":12345678901234567890.10,"password":"hunter2"}},
+			"input":{"path":"things/1","query":{"q":["a b","c"]},"body":{"n":12345678901234567890.10,
+			"password":"hunter2","tokens":["hunter2"]}},
 			"metadata":{"order":1},"context":{"user":"u1","reason":"because"}}`)).want(w, http.StatusOK).into(w, &e)
 		require.Equal(w.t, "succeeded", e.Status)
 		require.Equal(w.t, map[string]any{"method": "POST", "path": "/things/1?q=a+b&q=c", "n": 1.0,
-			"body": `{"n":12345678901234567890.10,"password":"hunter2"}`}, e.Output)
+			"body": `{"n":12345678901234567890.10,
+			"password":"hunter2","tokens":["hunter2"]}`}, e.Output)
 		require.Equal(w.t, "allow", e.Policy.Decision)
 		require.True(w.t, e.Stored)
 		recorded := w.awaitRecorded(w.env, e.ID)
 		require.Equal(w.t, "succeeded", recorded.Status)
 		require.Equal(w.t, e.Output, recorded.Output)
 		require.Equal(w.t, "[redacted]", recorded.Input["body"].(map[string]any)["password"]) //nolint:errcheck // it panics
+		tokens := recorded.Input["body"].(map[string]any)["tokens"]                           //nolint:errcheck // it panics
+		require.Equal(w.t, []any{"[redacted]"}, tokens)
 		a2 := w.call(w.dev(), http.MethodGet, "/actions/executions/"+e.ID, nil).want(w, http.StatusOK)
 		require.Contains(w.t, string(a2.body), "12345678901234567890.10")
 

@@ -47,8 +47,8 @@ func TestForeignResources(t *testing.T) {
 					asked++
 					a := w.callSample(c, s)
 					require.Equal(w.t, http.StatusNotFound, a.status, "%s for %s: %s", s.op.ID, who, a.body)
-					require.Contains(w.t, []apperr.Code{apperr.CodeNotFound, apperr.CodeProviderNotFound},
-						a.envelope(w).Error.Code)
+					require.Contains(w.t, []apperr.Code{apperr.CodeNotFound, apperr.CodeProviderNotFound,
+						apperr.CodeConnectionNotFound}, a.envelope(w).Error.Code)
 				}
 			}
 		})

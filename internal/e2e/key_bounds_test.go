@@ -66,7 +66,11 @@ func TestBoundedKeys(t *testing.T) {
 						continue
 					case len(s.path) > 0:
 						named++
-						w.callSample(c, s).refused(w, http.StatusNotFound, apperr.CodeNotFound)
+						code := apperr.CodeNotFound
+						if s.op.ID == "check-action" { // its path names no resource of a connection, and its body one
+							code = apperr.CodeConnectionNotFound
+						}
+						w.callSample(c, s).refused(w, http.StatusNotFound, code)
 					case slices.Contains(pages, s.op.ID):
 						lists++
 						for _, query := range append(w.filters(s), "limit=250") {

@@ -39,10 +39,14 @@ const (
 	// maxBatch is the maximum number of calls that one transaction stores, and turnEach what an environment may add to it
 	// while others have calls.
 	maxBatch, turnEach = 200, 50
+	// maxBatchKiB is the most that one transaction stores, and turnKiB what an environment may add to it, in KiB.
+	maxBatchKiB, turnKiB = 16 << 10, 4 << 10
 	// After a transaction of severalCalls, the next one waits for lingerTime, unless it is full.
 	severalCalls, lingerTime = 8, 300 * time.Microsecond
 	// maxBehind is how many calls that have ended may wait to be stored before no further ones are made.
 	maxBehind = 20_000
+	// maxHeld is the same in bytes of outputs.
+	maxHeld = 256 << 20
 	// storeRetry is the wait between attempts to store calls that have ended.
 	storeRetry = 250 * time.Millisecond
 )
@@ -53,6 +57,10 @@ type Log struct {
 	batches *jobs.TurnBatcher[*item]
 	// behind counts calls that have ended and are not stored.
 	behind atomic.Int64
+	// held are the bytes of their outputs.
+	held atomic.Int64
+	// outage is closed while the database does not respond. Only flush changes it.
+	outage atomic.Pointer[chan struct{}]
 	life   context.Context //nolint:containedctx // the life of the log
 	end    context.CancelFunc
 	stop   chan struct{}
@@ -68,19 +76,31 @@ type item struct {
 	err  error
 }
 
+// size is how many bytes of output the item holds.
+func (it *item) size() int64 {
+	if it.done != nil || it.call.Result == nil {
+		return 0
+	}
+	return int64(len(it.call.Result.Output) + len(it.call.Result.Full))
+}
+
+// cost is what the item adds to a batch, in KiB: at least so much that an environment adds turnEach calls to one.
+func (it *item) cost() int { return turnKiB/turnEach + int(it.size()>>10) }
+
 // New returns a Log. Its module runs it.
 func New(cfg Config) *Log {
 	l := &Log{cfg: cfg, stop: make(chan struct{}), stored: make(chan struct{})}
 	l.life, l.end = context.WithCancel(context.Background())
-	l.batches = jobs.NewTurnBatcher(jobs.TurnLimits{Items: maxBatch, Cost: maxBatch, Turn: turnEach},
-		func(it *item) (string, int) { return string(it.call.Environment()), 1 }, l.flush)
+	l.outage.Store(new(make(chan struct{})))
+	l.batches = jobs.NewTurnBatcher(jobs.TurnLimits{Items: maxBatch, Cost: maxBatchKiB, Turn: turnKiB},
+		func(it *item) (string, int) { return string(it.call.Environment()), it.cost() }, l.flush)
 	l.batches.Linger(severalCalls, lingerTime)
 	return l
 }
 
 // Ready implements gateway.Recorder.
 func (l *Log) Ready() error {
-	if l.behind.Load() < maxBehind {
+	if l.behind.Load() < maxBehind && l.held.Load() < maxHeld {
 		return nil
 	}
 	return apperr.Unavailable(errBehind)
@@ -91,14 +111,19 @@ var errBehind = errors.New("too many calls wait to be recorded")
 // Begin implements gateway.Recorder.
 func (l *Log) Begin(ctx context.Context, c *gateway.Call) error {
 	it := &item{call: c, done: make(chan struct{})}
+	outage := *l.outage.Load()
 	l.batches.Submit(it)
 	select {
 	case <-it.done:
 		return it.err
+	case <-outage:
+		if l.batches.Withdraw(it) {
+			return apperr.Unavailable(errOutage)
+		}
 	case <-ctx.Done():
-	}
-	if l.batches.Withdraw(it) {
-		return ctx.Err() //nolint:wrapcheck // the pipeline reads it
+		if l.batches.Withdraw(it) {
+			return ctx.Err() //nolint:wrapcheck // the pipeline reads it
+		}
 	}
 	<-it.done // it is being stored
 	if it.err != nil {
@@ -107,16 +132,26 @@ func (l *Log) Begin(ctx context.Context, c *gateway.Call) error {
 	return ctx.Err() //nolint:wrapcheck // the pipeline reads it
 }
 
+var errOutage = errors.New("the database does not take the records of calls")
+
 // End implements gateway.Recorder.
 func (l *Log) End(c *gateway.Call) {
+	it := &item{call: c.Ending()}
 	l.behind.Add(1)
-	l.batches.Submit(&item{call: c})
+	l.held.Add(it.size())
+	l.batches.Submit(it)
 }
 
 // flush stores a batch. Intents that cannot be stored fail; calls that have ended are stored when the database responds
 // again.
 func (l *Log) flush(batch []*item) {
 	left := append([]*item{}, batch...)
+	failing := false
+	defer func() {
+		if failing {
+			l.outage.Store(new(make(chan struct{})))
+		}
+	}()
 	for len(left) > 0 {
 		err := l.storeAll(left)
 		var ended []*item
@@ -131,10 +166,15 @@ func (l *Log) flush(batch []*item) {
 				ended = append(ended, it)
 			default:
 				l.behind.Add(-1)
+				l.held.Add(-it.size())
 			}
 		}
 		if left = ended; err == nil || len(left) == 0 {
 			return
+		}
+		if !failing {
+			failing = true
+			close(*l.outage.Load())
 		}
 		l.cfg.Logger.ErrorContext(l.life, "cannot store calls to providers that have ended; the next attempt follows soon",
 			slog.Int("count", len(left)), slog.String("error", err.Error()), obs.Outage("calls"))

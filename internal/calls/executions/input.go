@@ -16,10 +16,11 @@ func shownInput(in rendering.Input) json.RawMessage {
 	if len(in.Raw()) > maxStoredInput {
 		return nil
 	}
-	return appendShown(nil, in.Value())
+	return appendShown(nil, in.Value(), false)
 }
 
-func appendShown(out []byte, v jsonindex.Value) []byte {
+// appendShown appends a value; one that is secret has no texts.
+func appendShown(out []byte, v jsonindex.Value, secret bool) []byte {
 	switch v.Kind() {
 	case jsonindex.Object:
 		out = append(out, '{')
@@ -30,11 +31,7 @@ func appendShown(out []byte, v jsonindex.Value) []byte {
 			}
 			first = false
 			out = append(append(out, quote(name)...), ':')
-			if (isSecretName(name) || name == "base64") && member.Kind() == jsonindex.String {
-				out = append(out, quote(secretbox.Redacted)...)
-				continue
-			}
-			out = appendShown(out, member)
+			out = appendShown(out, member, secret || isSecretName(name) || name == "base64")
 		}
 		return append(out, '}')
 	case jsonindex.Array:
@@ -45,9 +42,14 @@ func appendShown(out []byte, v jsonindex.Value) []byte {
 				out = append(out, ',')
 			}
 			first = false
-			out = appendShown(out, item)
+			out = appendShown(out, item, secret)
 		}
 		return append(out, ']')
+	case jsonindex.String:
+		if secret {
+			return append(out, quote(secretbox.Redacted)...)
+		}
+		return append(out, v.Raw()...)
 	default:
 		return append(out, v.Raw()...)
 	}

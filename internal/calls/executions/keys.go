@@ -66,10 +66,13 @@ func (s *Service) claim(ctx context.Context, c *gateway.Call, x *extension) (*Ex
 }
 
 // release makes a key free again whose execution has ended before anything was sent, so that another request can use
-// it.
+// it. An execution that was refused before it was decided on has no record, as one without a key.
 func (s *Service) release(ctx context.Context, c *gateway.Call, x *extension) error {
 	err := s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM execution_keys WHERE key_hash = $1 AND execution_id = $2`, x.keyHash, c.ID)
+		if err == nil && c.Ended.IsZero() {
+			_, err = tx.ExecContext(ctx, `DELETE FROM executions WHERE id = $1 AND lease_ms > 0`, c.ID)
+		}
 		return err //nolint:wrapcheck // wrapped below
 	})
 	if err != nil {

@@ -96,13 +96,16 @@ func (s *Service) expire(ctx context.Context) error {
 	ctx = db.WithTurn(ctx, db.TurnJob)
 	now := s.cfg.Clock.Now()
 	limit := ` LIMIT ` + strconv.Itoa(chunk)
+	// On PostgreSQL a row can change between the inner and the outer statement, so that both have the condition.
 	for _, statement := range []struct {
 		text string
 		arg  any
 	}{
-		{`UPDATE executions SET output = NULL, output_until_ms = 0 WHERE id IN (SELECT id FROM executions
-			WHERE output_until_ms > 0 AND output_until_ms < $1 ORDER BY output_until_ms` + limit + `)`, clock.Millis(now)},
-		{`DELETE FROM execution_keys WHERE key_hash IN (SELECT key_hash FROM execution_keys WHERE expires_ms < $1
+		{`UPDATE executions SET output = NULL, output_until_ms = 0 WHERE output_until_ms > 0 AND output_until_ms < $1
+			AND id IN (SELECT id FROM executions WHERE output_until_ms > 0 AND output_until_ms < $1
+			ORDER BY output_until_ms` + limit + `)`, clock.Millis(now)},
+		{`DELETE FROM execution_keys WHERE expires_ms < $1
+			AND key_hash IN (SELECT key_hash FROM execution_keys WHERE expires_ms < $1
 			ORDER BY expires_ms` + limit + `)`, clock.Millis(now)},
 		{`DELETE FROM executions WHERE id IN (SELECT id FROM executions WHERE id < $1 ORDER BY id` + limit + `)`,
 			id.FirstUUID(now.Add(-keep))},

@@ -104,6 +104,7 @@ func (s *Service) Execute(ctx context.Context, actor access.Principal, r *Reques
 			done, err := earlier.replay()
 			return done, true, err
 		}
+		ctx = context.WithoutCancel(ctx) // the next request with the key gets the outcome
 	}
 	err = s.cfg.Pipeline().Run(ctx, c)
 	if x.key != "" && err != nil && !c.Sent {

@@ -14,14 +14,16 @@ import (
 	"sallyport/internal/platform/page"
 )
 
-// storeExecutions stores executions, those that have ended in place of those that had begun.
+// storeExecutions stores executions, those that have ended in place of those that had begun, and of those that were
+// taken for abandoned because the end came late.
 var storeExecutions = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
 	Before: "INSERT INTO executions (" + columns(new(Execution)).Names() + ")",
 	Types: []string{"text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text",
 		"bigint", "bigint", "bigint", "text", "bytea", "bytea", "bigint"},
 	After: `ON CONFLICT (id) DO UPDATE SET status = excluded.status, error_code = excluded.error_code,
 		finished_ms = excluded.finished_ms, lease_ms = excluded.lease_ms, state = excluded.state, output = excluded.output,
-		output_until_ms = excluded.output_until_ms WHERE executions.lease_ms > 0`,
+		output_until_ms = excluded.output_until_ms WHERE executions.lease_ms > 0
+		OR executions.error_code = '` + string(apperr.CodeOutcomeUnknown) + `' AND excluded.lease_ms = 0`,
 }
 
 // Statements implements calllog.Part.

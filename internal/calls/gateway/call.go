@@ -115,6 +115,16 @@ type Call struct {
 	out     outbound.Outgoing
 	session *connections.Session
 	began   time.Time
+	// mayHaveActed reports that the provider may have acted on one of the attempts.
+	mayHaveActed bool
+}
+
+// Ending returns a copy of a call that has ended, for the record: without the input, the request and the session, which
+// take memory.
+func (c *Call) Ending() *Call {
+	out := *c
+	out.Request.Input, out.Input, out.out, out.schema, out.session = nil, rendering.Input{}, outbound.Outgoing{}, nil, nil
+	return &out
 }
 
 // Environment is the environment of the call.

@@ -32,7 +32,10 @@ func refused(c *Call, err error) *apperr.Error {
 	if e.Call != nil {
 		of = *e.Call
 		of.Attempts = c.Attempts
-	} else if c.Sent {
+	} else if c.Sent && c.Writes() {
+		of.Effect = apperr.EffectUnknown
+	}
+	if c.mayHaveActed { // on an earlier attempt than the one that the error is about
 		of.Effect = apperr.EffectUnknown
 	}
 	if c.Decision.Effect != "" {

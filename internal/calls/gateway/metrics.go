@@ -31,6 +31,7 @@ func newMetrics() metrics {
 			Help: "Requests to providers that were sent after another one of the same call."}),
 	}
 	m.calls.WithLabelValues(string(Succeeded), "none")
+	m.calls.WithLabelValues(string(Failed), string(apperr.SourceGateway))
 	m.calls.WithLabelValues(string(Failed), string(apperr.SourceProvider))
 	m.calls.WithLabelValues(string(Failed), string(apperr.SourceNetwork))
 	return m

@@ -168,6 +168,10 @@ func (p *Pipeline) checkInput(ctx context.Context, c *Call) error {
 		return err //nolint:wrapcheck // it says what failed
 	}
 	faults, err := c.schema.Check("input", c.Input.Raw())
+	if errors.Is(err, schemas.ErrTooComplex) {
+		return apperr.Invalid(apperr.Detail{Location: "input", Rule: "complexity",
+			Message: "is too complex to be checked against the schema of the action"})
+	}
 	if err != nil {
 		return err //nolint:wrapcheck // it says what failed
 	}

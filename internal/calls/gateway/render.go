@@ -23,9 +23,16 @@ type Rendered struct {
 // maxRendered is how much of a body is shown.
 const maxRendered = 64 << 10
 
-// Render returns the request that Run would send, after what the rules decide about it. It sends and records nothing,
-// and opens the credentials only to leave them out.
+// Render returns the request that Run would send, after what the rules decide about it. It sends the provider nothing
+// and records nothing. It opens the credentials only to leave them out; if an access token has expired, that renews it.
 func (p *Pipeline) Render(ctx context.Context, c *Call) (*Rendered, error) {
+	leave, err := p.gate.Enter(ctx, string(c.Environment()))
+	if err != nil {
+		return nil, refused(c, err)
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(ctx, c.Request.Timeout)
+	defer cancel()
 	if err := p.decide(ctx, c); err != nil {
 		return nil, refused(c, err)
 	}

@@ -76,6 +76,7 @@ func (p *Pipeline) send(ctx context.Context, c *Call) error {
 			}
 		}
 		c.Attempts[len(c.Attempts)-1].Code = string(failure.Code)
+		c.mayHaveActed = c.mayHaveActed || failure.Call.Effect == apperr.EffectUnknown
 		wait, again := c.again(failure, number)
 		if !again {
 			return failure
@@ -166,6 +167,7 @@ func (p *Pipeline) attempt(ctx context.Context, c *Call, signed *connections.Sig
 	c.Attempts = append(c.Attempts, apperr.CallAttempt{Number: len(c.Attempts) + 1, StartedAt: clock.Wire(began)})
 	a := &c.Attempts[len(c.Attempts)-1]
 	x, failure := p.exchange(c, signed)
+	responded := failure == nil
 	for range maxRedirects {
 		next := p.redirect(c, x)
 		if failure != nil || next == nil {
@@ -181,6 +183,7 @@ func (p *Pipeline) attempt(ctx context.Context, c *Call, signed *connections.Sig
 	a.DurationMS = took.Milliseconds()
 	c.Timing.Upstream += took
 	if failure != nil {
+		failure.BytesSent = failure.BytesSent || responded
 		a.Sent = failure.BytesSent
 		c.Sent = c.Sent || failure.BytesSent
 		return nil, networkError(c, failure, ctx.Err() != nil && errors.Is(ctx.Err(), context.DeadlineExceeded))
@@ -191,7 +194,7 @@ func (p *Pipeline) attempt(ctx context.Context, c *Call, signed *connections.Sig
 
 // redirect returns where a response redirects a read; nil if it does not, or if that is not followed.
 func (p *Pipeline) redirect(c *Call, x *exchange) *url.URL {
-	if x == nil || c.session.Provider().Outbound.FollowRedirects() != outbound.RedirectsReads ||
+	if x == nil || c.Writes() || c.session.Provider().Outbound.FollowRedirects() != outbound.RedirectsReads ||
 		c.Target.Method != http.MethodGet && c.Target.Method != http.MethodHead {
 		return nil
 	}
@@ -240,6 +243,9 @@ func (p *Pipeline) exchange(c *Call, signed *connections.Signed) (*exchange, *eg
 	engine := c.session.Provider().Outbound
 	c.session.Observe(x.response, engine.Judge(x.response, p.cfg.Clock.Now()))
 	x.response.Body = signed.Mask.Bytes(x.response.Body, x.cut)
+	if len(x.response.Body) > maxResponse { // what stands for secrets can be longer than these
+		x.response.Body, x.cut = x.response.Body[:maxResponse], true
+	}
 	x.response.Header = signed.Mask.Header(x.response.Header)
 	x.verdict = engine.Judge(x.response, p.cfg.Clock.Now())
 	x.verdict.Message, x.verdict.RequestID = signed.Mask.Text(x.verdict.Message), signed.Mask.Text(x.verdict.RequestID)

@@ -32,7 +32,11 @@ func (m *Masker) Add(secrets ...string) {
 		if len(secret) < minSecret {
 			continue
 		}
-		m.forms = append(m.forms, forms(secret)...)
+		for _, form := range forms(secret) {
+			if !strings.Contains(secretbox.Redacted, form) { // else each mark would become several
+				m.forms = append(m.forms, form)
+			}
+		}
 	}
 	slices.Sort(m.forms)
 	m.forms = slices.Compact(m.forms)

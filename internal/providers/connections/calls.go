@@ -324,7 +324,7 @@ func (s *Session) Prepare(ctx context.Context, out outbound.Outgoing, redirect *
 	if err != nil {
 		return nil, err //nolint:wrapcheck // as documented
 	}
-	return &Signed{Request: req, Mask: probes.NewMasker(engine, &values, req)}, nil
+	return &Signed{Request: req, Mask: probes.NewMasker(engine, &values, req, out.Header)}, nil
 }
 
 // reveal returns what requests are made from, with the credentials in clear.

@@ -2,6 +2,7 @@ package probes
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"sallyport/internal/platform/masking"
@@ -9,8 +10,8 @@ import (
 )
 
 // NewMasker returns a masker of all secrets that a request was made from, and of the values that the request carries
-// them in.
-func NewMasker(e *outbound.Engine, v *outbound.Values, req *http.Request) *masking.Masker {
+// them in. The headers that the caller gave are none of these.
+func NewMasker(e *outbound.Engine, v *outbound.Values, req *http.Request, given http.Header) *masking.Masker {
 	secrets := []string{v.Client.Secret.Reveal(), v.Client.PrivateKey.Reveal()}
 	for _, value := range v.Credentials {
 		secrets = append(secrets, value.Reveal())
@@ -21,7 +22,7 @@ func NewMasker(e *outbound.Engine, v *outbound.Values, req *http.Request) *maski
 		}
 	}
 	for name, values := range req.Header {
-		if !ordinary(name) {
+		if !ordinary(name) && !slices.Equal(values, given.Values(name)) {
 			for _, value := range values {
 				_, token, _ := strings.Cut(value, " ") // of a scheme and its credentials
 				secrets = append(secrets, value, token)
@@ -39,6 +40,6 @@ func ordinary(name string) bool {
 	case "User-Agent", "Accept", "Accept-Language", "Content-Type", "Content-Length":
 		return true
 	default:
-		return false
+		return strings.HasSuffix(name, "-Version")
 	}
 }

@@ -163,7 +163,7 @@ func (p *Prober) Choices(ctx context.Context, e *outbound.Engine, v outbound.Val
 	if err != nil {
 		return nil, nil //nolint:nilerr // the test of the credentials reports it
 	}
-	m := NewMasker(e, &v, req)
+	m := NewMasker(e, &v, req, nil)
 	response, failure := p.send(req)
 	if failure != nil || response.Status >= http.StatusInternalServerError ||
 		response.Status == http.StatusTooManyRequests {
@@ -186,7 +186,7 @@ func (p *Prober) run(ctx context.Context, e *outbound.Engine, probe *outbound.He
 		check.Status, check.Code, check.Message = Unhealthy, CodeNotSendable, "No request can be made: "+err.Error()
 		return check, account, nil
 	}
-	m := NewMasker(e, &v, req)
+	m := NewMasker(e, &v, req, nil)
 	response, failure := p.send(req)
 	check.Latency, check.HTTPStatus = p.cfg.Clock.Now().Sub(v.Now), response.Status
 	if failure != nil {

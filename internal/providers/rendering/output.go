@@ -24,6 +24,9 @@ const maxOutputDepth = 1000
 // use unasked. The second result is true if it was cut at the limit in bytes, as a body is that was cut before. A
 // coding that cannot be undone is an error.
 func Decompress(header http.Header, body []byte, cut bool, limit int) ([]byte, bool, error) {
+	if len(body) == 0 {
+		return body, cut, nil // a response without a body, such as 204, may name a coding all the same
+	}
 	coding := strings.ToLower(strings.TrimSpace(header.Get("Content-Encoding")))
 	var r io.Reader
 	var err error
@@ -66,8 +69,9 @@ func Output(contentType string, body []byte, cut bool) json.RawMessage {
 		return json.RawMessage("null")
 	}
 	if !cut && (isJSON(kind) || kind == "") {
-		if _, err := jsonindex.Parse(body, maxOutputDepth); err == nil {
-			return bytes.TrimSpace(body)
+		text := bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\ufeff"))) // a byte order mark is no JSON (RFC 8259)
+		if _, err := jsonindex.Parse(text, maxOutputDepth); err == nil {
+			return text
 		}
 	}
 	if kind == "" {

@@ -19,6 +19,7 @@ func TestOutput(t *testing.T) {
 		{"application/problem+json", `[]`, `[]`},
 		{"", `{"a":1}`, `{"a":1}`},
 		{"application/json", "", "null"},
+		{"application/json", "\ufeff{\"a\":1}", `{"a":1}`},
 		{"", "\n", "null"},
 		{"application/json", `{"a":`, `{"content_type":"application/json","text":"{\"a\":"}`},
 		{"text/html", "<p>ä</p>", `{"content_type":"text/html","text":"\u003cp\u003eä\u003c/p\u003e"}`},
@@ -58,6 +59,10 @@ func TestDecompress(t *testing.T) {
 	require.True(t, cut)
 	_, _, err = rendering.Decompress(header, []byte("no gzip"), false, 5000)
 	require.Error(t, err)
+	plain, cut, err = rendering.Decompress(header, nil, false, 5000)
+	require.NoError(t, err, "204 with a coding")
+	require.False(t, cut)
+	require.Empty(t, plain)
 	_, _, err = rendering.Decompress(http.Header{"Content-Encoding": {"br"}}, []byte("x"), false, 5000)
 	require.Error(t, err)
 	plain, _, err = rendering.Decompress(http.Header{}, []byte("x"), false, 5000)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"sallyport/internal/platform/jsonindex"
@@ -41,14 +42,21 @@ func ParseInput(text []byte) (Input, error) {
 	if root.Kind() != jsonindex.Object {
 		return Input{}, &InputError{Message: "must be an object"}
 	}
-	if problem := check(root, ""); problem != nil {
+	left := maxValues
+	if problem := check(root, "", &left); problem != nil {
 		return Input{}, problem
 	}
 	return Input{root}, nil
 }
 
-// check looks for what programs read in different ways.
-func check(v jsonindex.Value, at string) *InputError {
+// maxValues is how many values an input may have: each takes much more memory where it is checked than in JSON.
+const maxValues = 200_000
+
+// check looks for what programs read in different ways, and counts values down.
+func check(v jsonindex.Value, at string, left *int) *InputError {
+	if *left--; *left < 0 {
+		return &InputError{"", "must have at most " + strconv.Itoa(maxValues) + " values"}
+	}
 	switch v.Kind() {
 	case jsonindex.Object:
 		seen := map[string]bool{}
@@ -58,14 +66,14 @@ func check(v jsonindex.Value, at string) *InputError {
 				return &InputError{place, "is given twice"}
 			}
 			seen[name] = true
-			if problem := check(member, place); problem != nil {
+			if problem := check(member, place, left); problem != nil {
 				return problem
 			}
 		}
 	case jsonindex.Array:
 		n := 0
 		for item := range v.Items() {
-			if problem := check(item, fmt.Sprintf("%s[%d]", at, n)); problem != nil {
+			if problem := check(item, fmt.Sprintf("%s[%d]", at, n), left); problem != nil {
 				return problem
 			}
 			n++
@@ -213,9 +221,7 @@ func (r *renderer) fillPath() (string, error) {
 	}
 	if fixed, err := url.ParseQuery(query); err == nil {
 		for name, values := range fixed {
-			if !r.query.Has(name) {
-				r.query[name] = values
-			}
+			r.query[name] = values // an input that names it must not make another operation of this one
 		}
 	}
 	path := out.String()

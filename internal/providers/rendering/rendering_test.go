@@ -299,3 +299,14 @@ func FuzzInput(f *testing.F) {
 		require.Equal(t, 2, strings.Count(out.Path, "/"))
 	})
 }
+
+// An input with very many values is refused before anything reads it as values in memory.
+func TestTooManyValues(t *testing.T) {
+	t.Parallel()
+	_, err := rendering.ParseInput([]byte(`{"a":[` + strings.Repeat("0,", 200_000) + `0]}`))
+	var wrong *rendering.InputError
+	require.ErrorAs(t, err, &wrong)
+	require.Contains(t, wrong.Message, "at most 200000 values")
+	_, err = rendering.ParseInput([]byte(`{"a":[` + strings.Repeat("0,", 190_000) + `0]}`))
+	require.NoError(t, err)
+}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
@@ -16,8 +17,31 @@ import (
 	"sallyport/internal/platform/apperr"
 )
 
-// Schema is a compiled schema. It is immutable and safe for concurrent use.
-type Schema struct{ compiled *jsonschema.Schema }
+// Schema is a compiled schema. It is safe for concurrent use; checks of one schema take turns.
+type Schema struct {
+	compiled *jsonschema.Schema
+	mu       sync.Mutex
+	budget   *budget
+}
+
+// maxSteps is how many subschemas are evaluated in a check. A small schema can ask for any number: with two references
+// to the next one at each of forty levels, or at each level of a value.
+const maxSteps = 1_000_000
+
+// budget counts the evaluations of a check down. It is part of the compiled schema.
+type budget struct{ left int }
+
+// spent is what a check ends with that has no budget left.
+type spent struct{}
+
+func (b *budget) spend(n int) {
+	if b.left -= n; b.left < 0 {
+		panic(spent{}) // the library has no other way out
+	}
+}
+
+// Validate implements jsonschema.SchemaExt.
+func (b *budget) Validate(*jsonschema.ValidatorContext, any) { b.spend(1) }
 
 // resource is the address of a schema; nothing is read from it.
 const resource = "https://schema.invalid/input.json"
@@ -33,7 +57,11 @@ func Compile(text []byte) (*Schema, error) {
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
 	c.UseLoader(noLoader{})
-	c.UseRegexpEngine(compilePattern)
+	b := new(budget)
+	c.UseRegexpEngine(b.compilePattern)
+	c.RegisterVocabulary(&jsonschema.Vocabulary{URL: "https://schema.invalid/budget",
+		Compile: func(*jsonschema.CompilerContext, map[string]any) (jsonschema.SchemaExt, error) { return b, nil }})
+	c.AssertVocabs()
 	if err := c.AddResource(resource, value); err != nil {
 		return nil, fmt.Errorf("compile a schema: %w", err)
 	}
@@ -41,7 +69,7 @@ func Compile(text []byte) (*Schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile a schema: %w", err)
 	}
-	return &Schema{compiled}, nil
+	return &Schema{compiled: compiled, budget: b}, nil
 }
 
 // noLoader loads no schemas.
@@ -64,7 +92,23 @@ func (p anyText) String() string { return string(p) }
 // maxPattern is how long a pattern may be that is compiled.
 const maxPattern = 1000
 
-func compilePattern(text string) (jsonschema.Regexp, error) {
+// maxMatched is how long a text may be that is matched with a pattern; longer ones are accepted.
+const maxMatched = 8 << 10
+
+// pattern is a pattern whose use costs.
+type pattern struct {
+	*regexp.Regexp
+
+	budget *budget
+}
+
+// MatchString implements jsonschema.Regexp.
+func (p pattern) MatchString(text string) bool {
+	p.budget.spend(1 + len(text)/8)
+	return len(text) > maxMatched || p.Regexp.MatchString(text)
+}
+
+func (b *budget) compilePattern(text string) (jsonschema.Regexp, error) {
 	if len(text) > maxPattern {
 		return anyText(text), nil
 	}
@@ -72,7 +116,7 @@ func compilePattern(text string) (jsonschema.Regexp, error) {
 	if err != nil {
 		return anyText(text), nil //nolint:nilerr // schemas have patterns of ECMA-262, of which RE2 knows most
 	}
-	return re, nil
+	return pattern{re, b}, nil
 }
 
 // maxErrors is how many errors Check returns.
@@ -86,7 +130,7 @@ func (s *Schema) Check(at string, text []byte) ([]apperr.Detail, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read a value: %w", err)
 	}
-	err = s.compiled.Validate(value)
+	err = s.validate(value)
 	var invalid *jsonschema.ValidationError
 	switch {
 	case err == nil:
@@ -97,6 +141,26 @@ func (s *Schema) Check(at string, text []byte) ([]apperr.Detail, error) {
 	c := collector{at: at, seen: map[apperr.Detail]bool{}}
 	c.add(invalid)
 	return c.found, nil
+}
+
+// ErrTooComplex says that a value needs more steps to be checked than are made.
+var ErrTooComplex = errors.New("the input and its schema are too complex to be checked")
+
+// validate validates a value within the budget.
+func (s *Schema) validate(value any) (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.budget.left = maxSteps
+	defer func() {
+		switch r := recover(); r.(type) {
+		case nil:
+		case spent:
+			err = ErrTooComplex
+		default:
+			panic(r)
+		}
+	}()
+	return s.compiled.Validate(value) //nolint:wrapcheck // Check reads it
 }
 
 // collector collects errors, each once.

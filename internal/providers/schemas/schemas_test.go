@@ -1,6 +1,7 @@
 package schemas_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -102,4 +103,32 @@ func TestShippedSchemas(t *testing.T) {
 		}
 	}
 	require.Greater(t, compiled, 100)
+}
+
+// A small schema that asks for very many steps is checked no further, and the next check of it is made.
+func TestTooManySteps(t *testing.T) {
+	t.Parallel()
+	wide := `{"$ref":"#/$defs/a0","$defs":{`
+	for i := range 40 {
+		next := strconv.Itoa(i + 1)
+		wide += `"a` + strconv.Itoa(i) + `":{"allOf":[{"$ref":"#/$defs/a` + next + `"},{"$ref":"#/$defs/a` + next + `"}]},`
+	}
+	wide += `"a40":{"type":"object"}}}`
+	deep := `{"$ref":"#/$defs/n","$defs":{"n":{"allOf":[{"$ref":"#/$defs/m"},{"$ref":"#/$defs/m"}]},` +
+		`"m":{"properties":{"c":{"$ref":"#/$defs/n"}}}}}`
+	for _, c := range []struct{ schema, value string }{
+		{wide, `{}`}, {deep, strings.Repeat(`{"c":`, 50) + `{}` + strings.Repeat(`}`, 50)},
+		{`{"items":{"pattern":"(a|b)*c"}}`, `[` + strings.Repeat(`"`+strings.Repeat("a", 8000)+`",`, 5000) + `"c"]`},
+	} {
+		s, err := schemas.Compile([]byte(c.schema))
+		require.NoError(t, err)
+		_, err = s.Check("input", []byte(c.value))
+		require.ErrorIs(t, err, schemas.ErrTooComplex)
+		faults, err := s.Check("input", []byte(`[]`))
+		if c.schema != wide {
+			require.NoError(t, err)
+			require.Empty(t, faults)
+		}
+	}
+	require.Empty(t, check(t, `{"pattern":"^b"}`, `"`+strings.Repeat("a", 9000)+`"`), "long texts are not matched")
 }
