@@ -406,6 +406,7 @@ func TestResealDamaged(t *testing.T) {
 		w := in.open(t).Write()
 		_, err := w.ExecContext(t.Context(), "UPDATE connection_secrets SET value = substr(value, 1, 20)")
 		require.NoError(t, err)
+		s.stop() // it would encrypt the others again by itself within seconds
 		in.do(t, "keyset", "rotate", "--key-only")
 		r := in.run(t, "keyset", "reseal")
 		require.Equal(t, exitFailed, r.code)

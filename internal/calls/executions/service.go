@@ -119,7 +119,7 @@ func (s *Service) Execute(ctx context.Context, actor access.Principal, r *Reques
 }
 
 // DryRun returns the request that an execution would send, without its credentials, and what the rules of the
-// environment decide about it. It sends and stores nothing.
+// environment decide about it. It sends the provider nothing and records nothing.
 func (s *Service) DryRun(ctx context.Context, actor access.Principal, r *Request) (*Execution,
 	*gateway.Rendered, error) {
 	c, x, err := s.prepare(ctx, actor, r)

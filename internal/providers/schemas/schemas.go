@@ -57,7 +57,7 @@ func Compile(text []byte) (*Schema, error) {
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
 	c.UseLoader(noLoader{})
-	b := new(budget)
+	b := &budget{left: maxSteps}
 	c.UseRegexpEngine(b.compilePattern)
 	c.RegisterVocabulary(&jsonschema.Vocabulary{URL: "https://schema.invalid/budget",
 		Compile: func(*jsonschema.CompilerContext, map[string]any) (jsonschema.SchemaExt, error) { return b, nil }})
